@@ -9,11 +9,15 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.agent import agent as module
-from toolcrib.agent import channel_host
+from toolcrib.agent import channel_host, waiting
 from toolcrib.agent.events import Outcome
 from toolcrib.agent.history import UserTurn
 from toolcrib.agent.session import AgentSession
+from toolcrib.agent.session_lock import SessionTaken
 from toolcrib.agent.waiting import waits_of
+from toolcrib.cli.agent import conversation
+from toolcrib.cli.agent.conversation import Conversation
+from toolcrib.cli.agent.display import AnswerLines
 from toolcrib.policy.replies import answer_reply
 from toolcrib.testing import FakeApprover
 
@@ -215,3 +219,30 @@ async def test_cancelling_the_parent_while_its_subagent_waits_for_another_proces
         assert isinstance(outcome, Outcome)
         assert (outcome.state, outcome.waiting) == ("done", ())
         assert not (made.box.workspace.root / "a.txt").exists()
+
+
+async def test_a_chat_that_goes_on_waits_while_a_job_runs_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.01)
+    async with agent(model=ByTask(go=LOOK)) as made:
+        session, display = made.new_session(), AnswerLines()
+        talk = Conversation(made, session, display._screen, display, made.box.context, lambda text: None)
+        await talk.enter("go")
+        await talk.wait()
+        run, refused = made.run, list[Exception]()
+
+        async def noted(*args: Any, **more: Any) -> Outcome:
+            try:
+                return await run(*args, **more)
+            except SessionTaken as error:
+                refused.append(error)
+                raise
+
+        monkeypatch.setattr(made, "run", noted)
+        watch = asyncio.create_task(talk.watch())
+        with made.store.running(session.id):
+            approve(made)
+            await until(lambda: refused)
+        await talk.wait()
+        assert talk.outcome is not None and (talk.outcome.state, session.answer) == ("done", LOOK[-1])
+        watch.cancel()

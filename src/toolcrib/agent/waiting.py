@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
+
+from .session_lock import SessionTaken
 
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
+    from .events import Outcome
     from .store import SessionRow, SessionStore
 
 Waits = dict[str, Any]
@@ -50,6 +54,15 @@ def news_of(
     if is_answered(box, store, without_jobs(waiting)):
         return "answer"
     return "report" if session_id in store.told() else ""
+
+
+async def when_free(run: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    """Go on with a session as soon as nothing else runs it: a job may do so first."""
+    while True:
+        try:
+            return await run()
+        except SessionTaken:
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def state_of(box: Toolbox, waits: Waits) -> str | None:

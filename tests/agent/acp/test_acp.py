@@ -19,12 +19,15 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from toolcrib.agent import Agent, waiting
 from toolcrib.agent.acp import editor_session
 from toolcrib.agent.history import Text, UserTurn
+from toolcrib.agent.session_lock import SessionLocks
 from toolcrib.agent.store import SessionStore
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.state import StateFolder
 
+from ...waiting import until
 from .editor import Editor, Question, call
 
 Editing = Callable[..., Any]
@@ -286,6 +289,14 @@ async def test_an_answer_elsewhere_lets_the_session_go_on(
     editing: Editing, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(editor_session, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.01)
+    run, tries = Agent.run, list[str]()
+
+    async def noted(self: Agent, *args: Any, **more: Any) -> Any:
+        tries.append("")
+        return await run(self, *args, **more)
+
+    monkeypatch.setattr(Agent, "run", noted)
     model = scripted(
         {"calls": [call("delete_file", path="a.txt")]},
         {"calls": [call("delete_file", path="b.txt")], "after": "Deleted"},
@@ -299,12 +310,14 @@ async def test_an_answer_elsewhere_lets_the_session_go_on(
     async with editing(model) as editor:
         (editor.work / "b.txt").write_text("beta")
         editor.answer = cannot
-        session = await editor.new()
-        approvals = Approvals(StateFolder.for_workspace(editor.work).record_db)
+        session, state = await editor.new(), StateFolder.for_workspace(editor.work)
+        approvals = Approvals(state.record_db)
         assert (await editor.say(session, "remove both")).stop_reason == "end_turn"
         assert "delete_file waits for approval: `toolcrib approvals approve ap_" in editor.text
         assert editor.statuses("_0_0") == ["pending", "in_progress", "pending"]
-        approvals.resolve(approvals.pending()[0]["id"], True, approver="cli:test")
+        with SessionLocks(state).hold(session):  # as a job that goes on with it
+            approvals.resolve(approvals.pending()[0]["id"], True, approver="cli:test")
+            await until(lambda: len(tries) > 2)
         await editor.until(lambda: editor.text.count("waits for approval") == 2)  # the next call, in a turn of its own
         assert editor.statuses("_0_0")[3:] == ["in_progress", "completed"]
         assert not (editor.work / "a.txt").exists()

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acp import RequestError
@@ -41,7 +42,7 @@ from ..events import (
 )
 from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking, UserTurn, run_id_of
 from ..model import TextDelta, ThinkingDelta, TryFailed
-from ..waiting import POLL_SECONDS, news_of
+from ..waiting import POLL_SECONDS, news_of, when_free
 from . import updates
 from .call_diffs import made_diffs, planned_diffs
 from .prompts import invalid, read_prompt
@@ -154,7 +155,7 @@ class EditorSession:
                 waits = self.box, self.agent.store, self.id, self._waiting
                 if self.busy or not await self.session.do(news_of, *waits) or self.busy:
                     continue
-                turn = self._turn = asyncio.create_task(self._run(None))
+                turn = self._turn = asyncio.create_task(when_free(partial(self._run, None)))
                 self._prompted = False
                 await asyncio.wait({turn})
                 try:

@@ -7,11 +7,12 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...agent.events import Outcome
 from ...agent.history import Content, UserTurn
-from ...agent.waiting import POLL_SECONDS, Waits, news_of, waits_of
+from ...agent.waiting import POLL_SECONDS, Waits, news_of, waits_of, when_free
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from .. import show
@@ -102,9 +103,9 @@ class Conversation:
             return
         self.start(self._run(text, *files))
 
-    def go_on(self, *, by_report: bool = False) -> None:
-        """Go on with a turn that did not end, or with a report."""
-        self.start(self._run(None, by_report=by_report))
+    def go_on(self) -> None:
+        """Go on with a turn that did not end."""
+        self.start(self._run(None))
 
     def interrupt(self, typed: str = "") -> Literal["clear", "leave", ""]:
         """Ctrl-C: interrupt the turn; without one clear what is typed, or leave at the second time."""
@@ -176,14 +177,15 @@ class Conversation:
                 if news and not self.is_running and not self.leaving and session is self.session:
                     if news == "answer":
                         self.note("the answer came: the agent goes on")
-                    self.go_on(by_report=news != "answer")
+                    self.start(self._run(None, by_report=news != "answer", by_itself=True))
 
-    async def _run(self, text: str | None, *files: Content, by_report: bool = False) -> None:
+    async def _run(self, text: str | None, *files: Content, by_report: bool = False, by_itself: bool = False) -> None:
         self.waiting = ()
-        self.outcome = await self.agent.run(
-            text, self.session, files=files, emit=self.display.show, ctx=replace(self.ctx, channel="agent"),
-            by_report=by_report,
+        run = partial(
+            self.agent.run, text, self.session, files=files, emit=self.display.show,
+            ctx=replace(self.ctx, channel="agent"), by_report=by_report,
         )  # fmt: skip
+        self.outcome = await (when_free(run) if by_itself else run())
         self.waiting = self.outcome.waiting
         if self.outcome.state in ("error", "limit", "interrupted"):
             self.note("/continue goes on from here")

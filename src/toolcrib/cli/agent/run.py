@@ -72,6 +72,7 @@ async def _run(
     max_iterations: int | None,
 ) -> Outcome:
     from ...agent import Agent
+    from ...agent.waiting import when_free
     from ..terminal_approver import ask_at_terminal
     from .display import AnswerLines, JsonLines
     from .file_changes import file_changes
@@ -99,7 +100,7 @@ async def _run(
                 async with agent_jobs(agent, stays=False) as next_end:
                     outcome = await go(said, files=given)
                     while outcome.state == "done" and await next_end(session.id):
-                        outcome = await _next(go)
+                        outcome = await when_free(partial(go, None))
                 if text is None and outcome.state == "done" and not outcome.requests and not outcome.waiting:
                     show.say(f"The session {session.id} has nothing left to do; give it a message.")
             except asyncio.CancelledError:
@@ -108,18 +109,6 @@ async def _run(
             finally:
                 reader.show_end(session.id)
             return outcome
-
-
-async def _next(go: Callable[..., Awaitable[Outcome]]) -> Outcome:
-    """Go on with a session that got a report, as soon as the worker does not do so itself."""
-    from ...agent.session_lock import SessionTaken
-    from ...agent.waiting import POLL_SECONDS
-
-    while True:
-        try:
-            return await go(None)
-        except SessionTaken:
-            await asyncio.sleep(POLL_SECONDS)
 
 
 @asynccontextmanager
