@@ -186,7 +186,7 @@ async def test_a_stopped_worker_writes_nothing_when_it_wakes(
     engine, sleeper_log, log = DurableEngine(jobs_postgres), tmp_path / "sleeper", tmp_path / "log"
     try:
         sleeper = start(jobs_postgres, "sleeper", lease=2.0)
-        jobs = [("effects", False, 1.0), ("again", True, 1.0), ("long", False, 600)]
+        jobs = [("effects", False, 3.0), ("again", True, 3.0), ("long", False, 600)]
         for job, repeatable, seconds in jobs:
             await engine.submit(Job("work", {"seconds": seconds}, id=job, repeatable=repeatable))
         for job, _, _ in jobs:
