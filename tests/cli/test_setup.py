@@ -252,6 +252,8 @@ def test_doctor(cli: Cli) -> None:
     assert data["ok"] == all(f["ok"] for f in data["findings"] if f["needed"])
     text = cli("doctor", code=0 if data["ok"] else 1).stdout
     assert "ripgrep" in text
+    assert "starts MCP servers" not in text and "doctor --starts" in text
+    assert "starts MCP servers" in cli("doctor", "--starts", code=None).stdout
 
 
 def test_doctor_finds_a_full_disk(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Annotated
 
 from .._version import __version__
 from ..boundary.git_settings import named_by_git
@@ -35,10 +36,17 @@ from . import show
 from .exit_codes import of_success
 from .options import Options
 from .own_tools import complete
-from .reader import CliCommand
+from .reader import CliCommand, Option
+
+_STARTS = "starts "
 
 
-def doctor(options: Options) -> int:
+def doctor(
+    options: Options,
+    starts: Annotated[
+        bool, Option("--starts", help="List all that Toolcrib starts outside the sandbox, and why that is safe.")
+    ] = False,
+) -> int:
     """Check the sandbox, the programs, the state folder and the configuration.
 
     Exit code 1 if something needed is missing.
@@ -48,13 +56,17 @@ def doctor(options: Options) -> int:
     if options.json:
         show.out_json({"ok": not bad, "findings": [asdict(finding) for finding in found]})
         return of_success(not bad)
-    width = max(len(f.name) for f in found)
-    for finding in found:
+    safe = [] if starts else [finding for finding in found if finding.ok and finding.name.startswith(_STARTS)]
+    told = [finding for finding in found if finding not in safe]
+    width = max(len(finding.name) for finding in told)
+    for finding in told:
         word, style = ("ok", "green") if finding.ok else ("MISSING", "red") if finding.needed else ("no", "yellow")
         print(f"{show.paint(word.ljust(7), style)}  ", end="")
         show.out(f"{finding.name.ljust(width)}  {finding.detail}")
         if finding.remedy and not finding.ok:
             show.out(f"{' ' * (width + 11)}{finding.remedy}", "dim")
+    if safe:
+        show.out(f"{len(safe)} programs are started outside the sandbox, safely: `toolcrib doctor --starts`", "dim")
     show.out(f"\n{len(bad)} of {len(found)} need attention." if bad else "\nNothing needed is missing.")
     return of_success(not bad)
 
@@ -171,10 +183,10 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
         found = [pair for name in start.names for pair in look_up(name, writable, path)]
         ours = {each for name in start.names for each in packaged(name)}  # used all the same, because it is protected
         place = next((f"{program}: " for program, why in found if why is None), "")
-        yield DoctorFinding(f"starts {start.name}", True, f"{place}{start.why}", needed=False)
+        yield DoctorFinding(f"{_STARTS}{start.name}", True, f"{place}{start.why}", needed=False)
         for program, why in found:
             if why is not None and program not in ours:
-                yield DoctorFinding(f"starts {start.name}", False, f"{program} is never used: {why}", needed=False)
+                yield DoctorFinding(f"{_STARTS}{start.name}", False, f"{program} is never used: {why}", needed=False)
     own = [each.path for root in writable for each in environment_in(os.path.realpath(root))]
     detail = f"in the workspace, and protected: {', '.join(own)}" if own else f"{sys.prefix}, outside the workspace"
     yield DoctorFinding("own environment", True, detail, needed=False)
@@ -190,7 +202,7 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def _declared(starts: Starts, start: DeclaredStart) -> DoctorFinding:
-    name = f"starts {start.who}"
+    name = f"{_STARTS}{start.who}"
     try:
         program = starts.command(start.words, start.cwd, start.path)[0]
         doubt = starts.doubt(start)
