@@ -329,6 +329,8 @@ def test_clean_reaches_workspaces_that_are_gone(cli: Cli) -> None:
     assert "nothing was removed" in cli("clean", "--all-workspaces", "--all", code=3).stderr
     cli("clean", "--all-workspaces", "--all", "--yes")
     assert [found["freed"] for found in cli.json("clean", "--all-workspaces", "--all", "--dry-run", "--json")] == [0, 0]
+    said = cli("clean", "--all-workspaces").stderr  # one line, not one for each folder in which nothing is old
+    assert said.startswith("0 B freed in the 2 folders of ") and said.count("\n") == 1
 
 
 def test_a_database_that_cannot_be_used_is_an_error_in_words(cli: Cli) -> None:

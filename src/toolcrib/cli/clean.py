@@ -59,11 +59,15 @@ def clean(
         held = ", ".join(f"{part} {size(count)}" for part, count in report.sizes.items())
         for failure in report.failed:
             show.error(f"{state.path} was not cleaned in one part, {failure}")
-        show.say(f"{size(report.freed)} {verb} in {state.path} (held before: {held})")
+        if report.removed or report.failed or not everywhere:
+            show.say(f"{size(report.freed)} {verb} in {state.path} (held before: {held})")
         if not report.removed and not everything and is_full(state.record_db):
             show.say(
                 "The disk is full, and nothing here is old: `toolcrib clean --all` removes it at any age.", "yellow"
             )
+    if everywhere:
+        total = sum(report.freed for _, report in reports)
+        show.say(f"{size(total)} {verb} in the {len(states)} folders of {state_home()}")
     return code
 
 
