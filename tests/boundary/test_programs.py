@@ -67,6 +67,7 @@ def test_links_through_the_workspace_are_seen(tmp_path: Path, how: str) -> None:
         (outside / "tool").symlink_to(tmp_path / "hop" / "bin" / "tool")
     assert os.path.realpath(outside / "tool") == str(good)
     assert "which tools may write" in (doubt(outside / "tool", [ws]) or "")
+    assert doubt(ws / "tool", [ws]) == f"it lies in {ws}, which tools may write"
     assert doubt(good, [ws]) is None
 
 

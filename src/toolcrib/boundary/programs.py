@@ -102,7 +102,7 @@ def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
         for name in names_followed(os.path.join(os.getcwd(), path)):  # not abspath: `link/..` is where the link leads
             root = next((each for each in roots if beneath(name, each)), None)
             if root is not None:
-                return f"{name} lies in {root}, which tools may write"
+                return f"{'it' if name == root else name} lies in {root}, which tools may write"
             if checked and (why := _others(name)) is not None:
                 return why
     except OSError as error:
