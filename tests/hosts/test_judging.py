@@ -193,15 +193,23 @@ async def test_what_copilot_writes_otherwise(host: Host) -> None:
     """Patches as text, several folders of a search, tools of servers by SERVER-TOOL."""
     host.name = "copilot"
     patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch"
-    for path, expected in {"a.py": "pass", ".git/hooks/pre-commit": "deny"}.items():
+    hidden = "a.py\n+y\r*** Add File: .git/hooks/pre-commit"
+    for path, expected in {
+        "a.py": "pass",
+        ".git/hooks/pre-commit": "deny",
+        hidden: "deny",
+        "\t\ufeff.env": "deny",
+    }.items():
         event = {**host.event(True, "apply_patch", {}), "toolArgs": patch.format(path)}
         assert decision(await host.says(event)) == expected
     (host.work / "src").mkdir()
+    (host.work / "of words").mkdir()
     (host.work / "src/a.py").write_text("KEY\n")
     for folders, expected in (
         ({"paths": "src"}, "allow"), ({"paths": ["src", "src"]}, "allow"), ({"paths": ["src", "."]}, "deny"),
         ({}, "deny"), ({"paths": []}, "deny"), ({"path": "src"}, "deny"), ({"paths": [1]}, "deny"),
-        ({"paths": ["src", str(host.work / "private")]}, "deny"),
+        ({"paths": ["src", str(host.work / "private")]}, "deny"), ({"paths": "src private"}, "deny"),
+        ({"paths": ["src .env"]}, "deny"), ({"paths": "of words"}, "allow"),
     ):  # fmt: skip
         assert await host.decides("rg", {"pattern": "KEY", **folders}) == expected, folders
     host.config.write_text(

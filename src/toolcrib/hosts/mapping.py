@@ -26,9 +26,11 @@ _WORD = lazy_regex(f"[^{_BLANKS}]+")
 _URL = lazy_regex(rf"https?://[^{_BLANKS}]+", re.IGNORECASE)
 _SCHEME = lazy_regex(r"https?:(?!//)", re.IGNORECASE)
 _READ_OTHERWISE = lazy_regex(
-    r"^[^\S\n]+\*\*\* (?:Begin|End|Add|Delete|Update|Move|Environment)\b|\*\*\* End Patch\s+\S", re.MULTILINE
+    r"^[^\S\n]+\*\*\* (?:Begin|End|Add|Delete|Update|Move|Environment)\b|\*\*\* End Patch\s+\S|\r(?!\n)",
+    re.MULTILINE,
 )
-"""In a patch, a line that Codex reads as a header although it begins with blanks, or text after the end."""
+"""In a patch, a line that Codex reads as a header although it begins with blanks, text after the end, or a lone
+carriage return, which ends a line for Copilot alone."""
 _OTHER_PATH: Mapping[HostName, re.Pattern[str]] = {
     "claude": lazy_regex(r"\A~[^/]"), "gemini": lazy_regex(r"\A[~@]|%[0-9A-Fa-f]{2}"),
 }  # fmt: skip
@@ -115,7 +117,8 @@ def _maybe(given: Json, *names: str) -> str | None:
 def _place(event: HostEvent, text: str) -> str:
     """Return a path as the host reads it: relative to the folder of its event. Raises Unmapped if the host may read it
     in another way than we do: it removes blanks, composes letters, decodes some, or follows a link before `..`."""
-    if text != unicodedata.normalize("NFC", text.strip()) or _OTHER_PATH.get(event.host, _ANY_OTHER_PATH).search(text):
+    plain = unicodedata.normalize("NFC", text.strip().strip("\ufeff"))  # as JavaScript does
+    if text != plain or _OTHER_PATH.get(event.host, _ANY_OTHER_PATH).search(text):
         raise Unmapped
     if not text.startswith(("/", "~")) and not _is_at_top(event):
         text = os.path.join(event.cwd, text)
@@ -132,6 +135,10 @@ def _place(event: HostEvent, text: str) -> str:
 def _is_at_top(event: HostEvent) -> bool:
     """Return whether the host works in the workspace itself, so that its paths mean what ours do."""
     return not event.cwd or os.path.realpath(event.cwd) == os.path.realpath(workspace_of(event))
+
+
+def _is_there(event: HostEvent, path: str) -> bool:
+    return os.path.exists(os.path.join(event.cwd or workspace_of(event), path))
 
 
 def _command(given: Json, event: HostEvent) -> Calls:
@@ -164,7 +171,7 @@ def _writes(given: Json, event: HostEvent) -> Calls:
 
 def _edits(given: Json, event: HostEvent) -> Calls:
     path = _file(given, event)
-    if event.host == "gemini" and not os.path.exists(os.path.join(event.cwd or workspace_of(event), path)):
+    if event.host == "gemini" and not _is_there(event, path):
         raise Unmapped  # it looks for a file of this name in all folders
     for one in as_array(given.get("edits")) or [given]:
         if not isinstance(one, Mapping):
@@ -191,10 +198,11 @@ def _patches(given: Json, event: HostEvent) -> Calls:
         raise Unmapped
     patch = _need(given, "command", "patch", "input")
     try:
-        parse_patch(patch)
+        names = [name for part in parse_patch(patch) for name in part.names]
     except ToolError as error:
         raise Unmapped from error
-    if patch.count("*** Begin Patch") > 1 or _READ_OTHERWISE.search(patch):
+    trimmed = any("\ufeff" in name for name in names)  # JavaScript takes it away
+    if trimmed or patch.count("*** Begin Patch") > 1 or _READ_OTHERWISE.search(patch):
         raise Unmapped
     yield "apply_patch", {"patch": patch}
 
@@ -233,8 +241,10 @@ def _folders(given: Json, event: HostEvent) -> list[str]:
     """Return the folders that a search may look at."""
     several = as_array(given.get("paths")) or [given.get("paths") or None]
     own = _SEARCHED.get(event.host, ("path",))
-    found = [each for one in several for each in _readings({**given, "paths": one}, own, *_EVERY_SEARCHED)]
-    return [_place(event, each or ".") for each in dict.fromkeys(found)]
+    found = [each or "." for one in several for each in _readings({**given, "paths": one}, own, *_EVERY_SEARCHED)]
+    if any(" " in each and not _is_there(event, each) for each in found):
+        raise Unmapped  # Copilot then searches in each of the words
+    return [_place(event, each) for each in dict.fromkeys(found)]
 
 
 def _readings(given: Json, own: tuple[str, ...], *others: str) -> list[str | None]:
