@@ -260,6 +260,26 @@ async def test_what_may_not_be_read_or_changed_is_covered(fake: Fake, workspace:
     assert ["type=bind", f"source={workspace}", f"target={workspace}", "readonly"] in mounts(fake.last_run())
 
 
+async def test_what_is_protected_is_so_under_each_name_of_a_granted_folder(
+    fake: Fake, workspace: Path, tmp_path: Path
+) -> None:
+    """A granted folder that is a link was mounted under that name, and what is protected in it under the real one."""
+    real, link = tmp_path / "real", tmp_path / "link"
+    (real / ".git/hooks").mkdir(parents=True)
+    (real / "own").mkdir()
+    (real / "own/key").write_text("k")
+    link.symlink_to(real)
+    (workspace / "late").symlink_to(tmp_path)
+    asked = settings(write_roots=(link,), read_roots=(workspace / "late",), hidden=(real / "own/key",))
+    assert await out(made(workspace, asked), workspace, "true") == ""
+    told = mounts(fake.last_run())
+    assert ["type=bind", f"source={real}/.git/hooks", f"target={link}/.git/hooks", "readonly"] in told
+    assert ["type=bind", "source=/dev/null", f"target={link}/own/key", "readonly"] in told
+    assert ["type=bind", f"source={real}/own", f"target={link}/own"] in told  # it cannot be moved away
+    assert not [mount for mount in told if f"target={workspace}/late" in mount]  # a command may have made that link
+    assert len({mount[2] for mount in told}) == len(told)
+
+
 def test_without_an_engine_it_says_so(tmp_path: Path, workspace: Path) -> None:
     asked = SandboxSettings(backend="docker", docker=DockerSettings(engine=str(tmp_path / "none"), image="tools:1"))
     with pytest.raises(SandboxUnavailable, match=r"refused.*[Ii]nstall Docker.*Podman"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -122,6 +122,12 @@ class SandboxSettings(Section):
         """Return the folders that tools may write. The host runs no program that lies in them."""
         own = () if str(workspace) == WHOLE_MACHINE else (str(workspace),)
         return (*own, *map(str, self.write_roots))
+
+    def beside(self, paths: Iterable[Path], workspace: Path) -> list[Path]:
+        """Return those granted paths that lie in no writable folder. The others are there with that folder, and tools
+        could put a link in the place of one."""
+        inside = tuple(f"{name}/" for root in self.writable(workspace) for name in (root, os.path.realpath(root)))
+        return [path for path in paths if not str(path).startswith(inside)]
 
     @property
     def domains(self) -> tuple[str, ...]:

@@ -15,13 +15,13 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
 from ....core.text import lazy_regex
 from ...environment import ALLOWED
-from ...programs import host_environment
+from ...programs import beneath, host_environment
 from ...spawn import Spawn
 from ...spawner import spawner
 from ..found_files import withheld_files
@@ -99,40 +99,40 @@ class DockerSandbox:
         )
 
     def _mounts(self, guards: Sequence[ProtectedPaths]) -> list[str]:
-        """Return the mounts, outer folders first. Folders above protected names are mounted onto themselves, so that
-        they cannot be moved."""
-        writable = self.profile == "workspace-write"
+        """Return the mounts. Folders above protected, hidden and withheld names are mounted onto themselves, so that
+        they cannot be moved. What lies in a granted folder is mounted under each name that the folder has."""
         fresh = f"rw,exec,nosuid,nodev,mode=1777,size={self._settings.limits.tmp}"
         arguments = ["--tmpfs", f"{TMP}:{fresh}", "--tmpfs", f"{HOME}:{fresh}"]
-        for path in self._settings.read_roots:
-            if path.exists():
-                arguments += _bind(os.path.realpath(path), str(path), writable=False)
-        for path in self._settings.write_roots:
-            if path.exists():
-                arguments += _bind(os.path.realpath(path), str(path), writable=writable)
-        arguments += _bind(str(self.workspace), str(self.workspace), writable=writable)
-        for found in guards:
-            for path, read_only in found.mounts():
-                arguments += _bind(path, path, writable=not read_only)
-        for path in self._covered():
-            if os.path.isdir(path):
-                arguments += ["--tmpfs", f"{path}:ro,mode=0555,size=4096"]
-            else:
-                arguments += _bind("/dev/null", str(path), writable=False)
+        changes, asked = self.profile == "workspace-write", self._settings
+        granted = [(path, False) for path in asked.read_roots] + [(path, changes) for path in asked.write_roots]
+        beside = asked.beside((path for path, _ in granted), self.workspace)
+        binds = {str(path): (os.path.realpath(path), may) for path, may in granted if path in beside and path.exists()}
+        binds[str(self.workspace)] = str(self.workspace), changes
+        roots = {name: real for name, (real, _) in binds.items()}
+        kept = (*map(os.path.realpath, asked.hidden), *self._withheld.paths())
+        covered = dict.fromkeys(filter(os.path.exists, map(self._withheld.seen_as, kept)))
+        above = {str(folder) for path in covered for folder in Path(path).parents}
+        inside = tuple(f"{root}/" for root in self._writable.roots())
+        pins = [(path, False) for path in sorted(above) if path.startswith(inside)]
+        for path, read_only in (*pins, *(each for found in guards for each in found.mounts())):
+            for name in _names(path, roots):
+                if read_only or name not in binds:
+                    binds[name] = path, not read_only
+        for path in covered:
+            for name in _names(path, roots):
+                if os.path.isdir(path):
+                    arguments += ["--tmpfs", f"{name}:ro,mode=0555,size=4096"]
+                    binds.pop(name, None)
+                else:
+                    binds[name] = os.devnull, False
+        for name, (source, may) in binds.items():
+            arguments += _bind(source, name, writable=may)
         return arguments
 
-    def _covered(self) -> Iterator[Path]:
-        """Yield what is hidden, and what commands may not read, under the names that it has in the container."""
-        roots = (self.workspace, *self._settings.read_roots, *self._settings.write_roots)
-        for path in self._settings.hidden:
-            seen = Path(self._withheld.seen_as(str(path)))
-            if any(path.is_relative_to(root) for root in roots) and os.path.exists(seen):
-                yield seen
-        for found in map(Path, map(self._withheld.seen_as, self._withheld.paths())):
-            for root in dict.fromkeys(roots):
-                real = Path(os.path.realpath(root))
-                if found.is_relative_to(real):
-                    yield root / found.relative_to(real)
+
+def _names(path: str, roots: Mapping[str, str]) -> list[str]:
+    """Return the names of a path in the container; `roots` are the mounted folders by their names there."""
+    return [name + path[len(real) :] for name, real in roots.items() if beneath(path, real)]
 
 
 class _Container:

@@ -26,10 +26,8 @@ class ReadingRules:
     def __init__(self, settings: SandboxSettings, workspace: Path, abi: int) -> None:
         self._last: tuple[object, float, int] | None = None  # what it is for, until when, and its descriptor
         self._workspace, self._abi = str(workspace), abi
-        # Resolved once. What lies in a writable folder is readable with it, and may be another link at each command.
-        writable = tuple(f"{name}/" for root in settings.writable(workspace) for name in (root, os.path.realpath(root)))
-        granted = (*settings.read_roots, *settings.write_roots)
-        self._granted = [os.path.realpath(each) for each in granted if not str(each).startswith(writable)]
+        granted = settings.beside((*settings.read_roots, *settings.write_roots), workspace)
+        self._granted = [os.path.realpath(each) for each in granted]  # once: what they lead to may change
         self._hidden = settings.hidden
         self._roots = KnownRoots(workspace)
         self._withheld = withheld_files(workspace, settings)
