@@ -74,7 +74,7 @@ def opening(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int]
     tries = good = escapes = 0
     with arena.attacked():
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or not 0 < good < tries:  # a busy machine may not let both run at first
             for _ in range(100):
                 tries += 1
                 try:
@@ -91,7 +91,7 @@ def writing(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int]
     tries = good = 0
     with arena.attacked():
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or not 0 < good < tries:  # a busy machine may not let both run at first
             tries += 1
             try:
                 ws.stage("dir/f.txt", b"written", sync=False).commit()
@@ -111,7 +111,7 @@ def deleting(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int
     tries = good = escapes = 0
     with arena.attacked():
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or not 0 < good < tries:  # a busy machine may not let both run at first
             for action in (lambda: ws.stage("dir/f.txt", b"x", sync=False).commit(), lambda: unlink(ws, "dir/f.txt")):
                 tries += 1
                 try:
@@ -129,7 +129,7 @@ def deleting(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int
 @pytest.mark.parametrize("action", [opening, writing, deleting])
 def test_no_escape_in_a_short_race(arena, method, action):
     tries, good, escapes = action(arena, Workspace(arena.root, method=method), 0.4)
-    assert escapes == 0 and good > 0 and tries > good, (tries, good, escapes)
+    assert escapes == 0, (tries, good, escapes)
 
 
 @pytest.mark.slow
@@ -137,15 +137,11 @@ def test_no_escape_in_a_short_race(arena, method, action):
 @pytest.mark.parametrize("action", [opening, writing, deleting])
 def test_no_escape_in_a_long_race(arena, method, action):
     tries = good = escapes = 0
-    for _ in range(8):  # a slow machine needs longer for as many tries
+    while tries < (100_000 if action is opening else 1):  # a slow machine needs longer for as many
         more = action(arena, Workspace(arena.root, method=method), 5)
         tries, good, escapes = tries + more[0], good + more[1], escapes + more[2]
-        if action is not opening or tries >= 100_000:
-            break
     print(f"{action.__name__} {method}: {tries} tries, {good} good, {escapes} escapes")
-    assert escapes == 0 and good > 0 and tries > good
-    if action is opening:
-        assert tries >= 100_000, tries
+    assert escapes == 0
 
 
 def test_the_attacker_beats_resolve_then_open(arena):

@@ -62,7 +62,7 @@ def race(room, action: str, seconds: float) -> tuple[int, int]:
     tries = good = 0
     with attacked(room) as outside:
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or not 0 < good < tries:  # a busy machine may not let both run at first
             if action != "write":
                 with contextlib.suppress(ToolError, OSError):
                     room.ws.stage("dir/f.txt", b"inside\n", sync=False).commit()
@@ -83,8 +83,7 @@ ACTIONS = ["read", "write", "edit", "patch", "delete"]
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_no_escape_in_a_short_race(room, action):
-    tries, good = race(room, action, 0.6)
-    assert good > 0 and tries > good, (tries, good)
+    race(room, action, 0.6)
 
 
 @pytest.mark.slow
@@ -92,7 +91,6 @@ def test_no_escape_in_a_short_race(room, action):
 def test_no_escape_in_a_long_race(room, action):
     tries, good = race(room, action, 5)
     print(f"{action}: {tries} tries, {good} good, 0 escapes")
-    assert good > 0 and tries > good
 
 
 @pytest.mark.parametrize(
