@@ -238,11 +238,22 @@ async def test_a_chat_that_goes_on_waits_while_a_job_runs_its_session(monkeypatc
                 refused.append(error)
                 raise
 
+        looks = list[str]()
+
+        def look(*args: Any) -> Any:
+            looks.append(waiting.news_of(*args))
+            return looks[-1]
+
         monkeypatch.setattr(made, "run", noted)
+        monkeypatch.setattr(conversation, "news_of", look)
         watch = asyncio.create_task(talk.watch())
         with made.store.running(session.id):
             approve(made)
-            await until(lambda: refused)
+            await until(lambda: len(looks) > 2)
+            assert set(looks) == {""} and not talk.is_running  # the end of its input interrupts nothing
+            with monkeypatch.context() as just_before:
+                just_before.setattr(made.store, "is_running", lambda _: False)
+                await until(lambda: refused)
         await talk.wait()
         assert talk.outcome is not None and (talk.outcome.state, session.answer) == ("done", LOOK[-1])
         watch.cancel()

@@ -51,9 +51,10 @@ def news_of(
 ) -> Literal["answer", "report", ""]:
     """Return why a session that runs nowhere goes on by itself: a person answered what it waits for, or a report of a
     job came. Blocks."""
-    if is_answered(box, store, without_jobs(waiting)):
-        return "answer"
-    return "report" if session_id in store.told() else ""
+    answered = is_answered(box, store, without_jobs(waiting))
+    if (not answered and session_id not in store.told()) or store.is_running(session_id):
+        return ""
+    return "answer" if answered else "report"
 
 
 async def when_free(run: Callable[[], Awaitable[Outcome]]) -> Outcome:

@@ -315,7 +315,8 @@ async def test_an_answer_elsewhere_lets_the_session_go_on(
         assert (await editor.say(session, "remove both")).stop_reason == "end_turn"
         assert "delete_file waits for approval: `toolcrib approvals approve ap_" in editor.text
         assert editor.statuses("_0_0") == ["pending", "in_progress", "pending"]
-        with SessionLocks(state).hold(session):  # as a job that goes on with it
+        with SessionLocks(state).hold(session), monkeypatch.context() as just_before:  # as a job that goes on with it
+            just_before.setattr(SessionStore, "is_running", lambda *_: False)
             approvals.resolve(approvals.pending()[0]["id"], True, approver="cli:test")
             await until(lambda: len(tries) > 2)
         await editor.until(lambda: editor.text.count("waits for approval") == 2)  # the next call, in a turn of its own
