@@ -256,6 +256,12 @@ async def test_tools_of_mcp_servers_follow_their_rules(host: Host) -> None:
     host.name = "gemini"
     called = {"mcp_context": {"server_name": "github", "tool_name": "get_issue"}}
     assert await host.decides("mcp__github__get_issue", {"number": 1}, **called) == "allow"
+    called = {"mcp_context": {"server_name": "other", "tool_name": "mcp__github__get_issue"}}
+    assert await host.decides("mcp__github__get_issue", {"number": 1}, **called) == "deny"  # its server chose the name
+    host.name = "cursor"
+    for name in ("mcp__github__get_issue", "MCP:github:get_issue"):
+        called = {"hook_event_name": "beforeMCPExecution", "url": "https://other.example/mcp"}
+        assert await host.decides(name, {"number": 1}, **called) == "ask", name
 
 
 async def test_keys_in_the_ids_and_names_of_a_host_are_not_kept(host: Host) -> None:

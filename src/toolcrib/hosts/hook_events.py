@@ -110,9 +110,10 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
         raise UnreadableCall(f"the event {name} of {host} names no tool")
     if len(tool) > MAX_NAME:
         raise UnreadableCall(f"the name of its tool is longer than {MAX_NAME} characters")
-    tool, server = _of_server(host, event, tool)
-    if name == "beforeMCPExecution" or name == "afterMCPExecution":
-        server = server or _text(event, "server_name", "url", "command") or "unknown"
+    if name == "beforeMCPExecution" or name == "afterMCPExecution":  # the server wrote the name of its tool
+        tool, server = tool.removeprefix("MCP:"), _text(event, "server_name", "url", "command") or "unknown"
+    else:
+        tool, server = _of_server(host, event, tool)
     output, failed = _output(event)
     roots = as_array(event.get("workspace_roots"))
     return HostEvent(
@@ -130,7 +131,12 @@ def _text(event: Json, *names: str) -> str:
 
 def _of_server(host: HostName, event: Json, tool: str) -> tuple[str, str]:
     """Return a tool's own name and its MCP server's. `mcp__SERVER__TOOL`, `MCP:SERVER:TOOL` of Cursor, or `SERVER-TOOL`
-    of Copilot: the whole name for both where it can be split in several ways."""
+    of Copilot: the whole name for both where it can be split in several ways. What Gemini CLI says beside the name
+    comes first: there a name may be its server's own."""
+    context = event.get("mcp_context")
+    if isinstance(context, dict):
+        known = cast("Json", context)
+        return _text(known, "tool_name") or tool, _text(known, "server_name") or "unknown"
     if tool.startswith("mcp__"):
         server, found, name = tool.removeprefix("mcp__").partition("__")
         if found and server and name:
@@ -138,10 +144,6 @@ def _of_server(host: HostName, event: Json, tool: str) -> tuple[str, str]:
     if tool.startswith("MCP:"):
         server, found, name = tool.removeprefix("MCP:").rpartition(":")
         return name, server or "unknown"
-    context = event.get("mcp_context")
-    if isinstance(context, dict):
-        known = cast("Json", context)
-        return _text(known, "tool_name") or tool, _text(known, "server_name") or "unknown"
     if host == "copilot" and "-" in tool:
         server, _, name = tool.partition("-")
         return (name, server) if "-" not in name else (tool, tool)
