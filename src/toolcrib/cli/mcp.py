@@ -195,7 +195,7 @@ def accepted(options: Options, name: Name) -> None:
             show.say(f"Accepted: {name} starts as it is now.")
         doubted = box.mcp.doubted(name)
         if not doubted:
-            listed = box.mcp.servers[name].cached
+            listed = box.mcp.servers[name].cached and changed is None  # else it may list others when it starts
             unknown = f"The tools of {name} are not known yet: `toolcrib mcp test {name}` lists them."
             show.say(f"The tools of {name} have not changed since they were accepted." if listed else unknown)
             return
