@@ -75,6 +75,7 @@ def test_a_full_disk_refuses_calls_with_effects_lets_reading_ones_go_on_and_lose
     assert "the call could not be recorded, so it was not run" in said["full"]
     assert str(path) in said["full"]
     assert "the record misses" in done.stderr
+    assert done.stderr.count("so it was not run\n") == 3  # the reason is in the line before, once for all
     connection = connect(path)
     assert chain.verify(connection).problem is None
     counted = connection.execute("SELECT tool, outcome, count(*) FROM record WHERE kind='outcome' GROUP BY 1, 2")

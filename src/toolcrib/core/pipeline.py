@@ -230,7 +230,8 @@ async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutpu
     except InvalidArguments as error:
         return call, with_hint(about_edited(invalid(tool, error)))
     except Exception as error:
-        _log_failure("the call of %s could not be checked, so it was refused: %s", tool, error)
+        text = "the call of %s could not be checked, so it was refused: %s"
+        log.error(text, tool.name, error, exc_info=_unexpected(error))
         return call, with_hint(denied(tool, error, "the check of this call failed, so it was refused"))
     return call, answer
 
@@ -247,7 +248,7 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant, kept: ToolOut
         except ToolExecutionDenied as error:  # the stored approval is used up
             return with_hint(denied(tool, error))
         except Exception as error:
-            _log_failure("the call of %s could not be recorded, so it was not run: %s", tool, error)
+            log.error("the call of %s could not be recorded, so it was not run", tool.name, exc_info=_unexpected(error))
             return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
     ctx = call.ctx
     if ctx.wall is not grant.wall or ctx.hosts != grant.hosts:
@@ -260,9 +261,9 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant, kept: ToolOut
     return output
 
 
-def _log_failure(text: str, tool: Tool, error: Exception) -> None:
-    """Log an error, in one line if it says itself what is wrong (a full disk), else with its traceback."""
-    log.error(text, tool.name, error, exc_info=not isinstance(error, ToolcribError | OSError))
+def _unexpected(error: Exception) -> bool:
+    """Return whether an error needs its traceback: a full disk says itself what is wrong, and the record logs it."""
+    return not isinstance(error, ToolcribError | OSError)
 
 
 async def describe(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
