@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
@@ -43,12 +43,16 @@ def _as_byte(found: re.Match[bytes]) -> bytes:
     return bytes([int(found[1], 8)])
 
 
-def not_bound(pid: int, paths: Iterable[str], base: str, *, over_layer: bool = False) -> str:
+def not_bound(
+    pid: int, paths: Iterable[str], base: str, *, whole: Collection[str] = (), over_layer: bool = False
+) -> str:
     """Return the first of these paths that is not bound onto itself as a process sees it; "" if all are. While the
-    process prepares itself, `base` may come before its paths. `over_layer`: what lies below is another file system."""
+    process prepares itself, `base` may come before its paths. `whole` are further ones, around which nothing of ours is
+    there. `over_layer`: what lies below is another file system."""
     wanted = Counter(paths)
-    found, ours = "", [(each, each.point) for each in mounts()] if wanted and over_layer else []
-    for _ in range(_LOOKS if wanted else 0):
+    found, ours = "", [(each, each.point) for each in mounts()] if whole or (wanted and over_layer) else []
+    holders = {path: _holder(path, ours) for path in whole}
+    for _ in range(_LOOKS if wanted or whole else 0):
         there = {each.number: (each, each.point.removeprefix(base) or "/") for each in mounts(pid)}
         right = Counter(
             point
@@ -56,6 +60,8 @@ def not_bound(pid: int, paths: Iterable[str], base: str, *, over_layer: bool = F
             if _is_itself(each, point, _holder(point, ours) if over_layer else there.get(each.above))
         )
         found = next((path for path, count in wanted.items() if right[path] < count), "")
+        shown = {point for each, point in there.values() if _is_itself(each, point, holders.get(point))}
+        found = found or next((path for path in whole if path not in shown), "")
         if not found:
             break
         time.sleep(_PAUSE)

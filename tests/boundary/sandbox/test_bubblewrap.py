@@ -18,6 +18,7 @@ from toolcrib.boundary.mount_points import Mount, not_bound
 from toolcrib.boundary.process import run
 from toolcrib.boundary.process_tree import end_left_behind
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.core.errors import SandboxUnavailable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
@@ -105,6 +106,106 @@ async def test_a_link_in_the_place_of_a_protected_folder_shows_nothing_else(
         await run(spawn, timeout=60)
 
 
+@pytest.mark.parametrize("granted", ["read_roots", "write_roots", "workspace"])
+async def test_a_link_in_the_place_of_a_granted_folder_shows_nothing_else(tmp_path: Path, granted: str) -> None:
+    for name in ("ws", "granted", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "home" / "token").write_text("secret")
+    folder = tmp_path / ("ws" if granted == "workspace" else "granted")
+    more: Any = {} if granted == "workspace" else {granted: (folder,)}
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap", **more), tmp_path / "ws")
+    command = ["/bin/sh", "-c", f"cat {folder}/token; echo x > {folder}/new"]
+    spawn = sandbox.wrap(command, cwd=tmp_path / "ws", env=command_environment(), timeout=60)
+    folder.rename(tmp_path / "other")
+    folder.symlink_to("home")
+    with pytest.raises(SandboxUnavailable, match="was changed while"):
+        await run(spawn, timeout=60)
+    assert os.listdir(tmp_path / "home") == ["token"]
+
+
+@pytest.mark.parametrize("granted", ["read_roots", "write_roots"])
+@pytest.mark.parametrize("hidden", ["real", "link"])
+async def test_what_is_granted_through_a_link_has_the_same_protections(
+    tmp_path: Path, granted: str, hidden: str
+) -> None:
+    (real := tmp_path / "real" / "g").mkdir(parents=True)
+    (workspace := tmp_path / "ws").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (real / ".git" / "hooks").mkdir(parents=True)
+    for name in ("plain", ".env", "hidden", ".git/HEAD"):
+        (real / name).write_text(f"<{name}>")
+    link = tmp_path / "link" / "g"
+    more: Any = {granted: (link,), "hidden": (tmp_path / hidden / "g" / "hidden",)}
+    settings = SandboxSettings(backend="bubblewrap", denied=lambda _: lambda path: path.endswith(".env"), **more)
+    text = "; ".join(
+        f"cat {each}/plain {each}/.env {each}/hidden; echo x > {each}/.git/hooks/new" for each in (link, real)
+    )
+    spawn = select_sandbox(settings, workspace).wrap(
+        ["/bin/sh", "-c", f"{text}; echo x > {link}/new"], cwd=workspace, env=command_environment(), timeout=60
+    )
+    done = await run(spawn, timeout=60)
+    assert done.stdout.excerpt().text == "<plain><plain>"
+    assert os.listdir(real / ".git" / "hooks") == [] and (real / "new").exists() == (granted == "write_roots")
+
+
+@pytest.mark.parametrize("granted", [("outer", "outer/cur"), ("link", "link/sub", "real"), ("link/file",), ("gone",)])
+async def test_names_that_are_there_already_are_no_second_link(tmp_path: Path, granted: tuple[str, ...]) -> None:
+    for folder in ("ws", "outer", "real/sub"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("real/file", "real/sub/file"):
+        (tmp_path / file).touch()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "outer" / "cur").symlink_to(tmp_path / "real")
+    settings = SandboxSettings(backend="bubblewrap", read_roots=tuple(tmp_path / each for each in granted))
+    there = [tmp_path / each for each in granted if each != "gone"]
+    command = ["/bin/sh", "-c", " && ".join(f"test -e {each}" for each in (tmp_path / "ws", *there))]
+    spawn = select_sandbox(settings, tmp_path / "ws").wrap(
+        command, cwd=tmp_path / "ws", env=command_environment(), timeout=60
+    )
+    assert (await run(spawn, timeout=60)).exit_code == 0
+
+
+@pytest.mark.parametrize("granted", ["read_roots", "write_roots"])
+def test_no_copy_is_written_into_a_granted_folder(tmp_path: Path, granted: str) -> None:
+    """bubblewrap would empty the machine's /etc/passwd: it is the file that is copied. So this is not run."""
+    (tmp_path / "etc").symlink_to("/etc")
+    more: Any = {granted: (tmp_path / "etc",)}
+    spawn = BubblewrapSandbox("/bin/true", SandboxSettings(**more), tmp_path).wrap(
+        ["true"], cwd=tmp_path, env={}, timeout=1
+    )
+    targets = [spawn.argv[at + 2] for at, option in enumerate(spawn.argv) if option == "--file"]
+    assert targets == [os.devnull]
+    for fd in spawn.child_fds:
+        os.close(fd)
+    assert spawn.handshake is not None
+    spawn.handshake.close()
+
+
+@pytest.mark.parametrize("granted", [False, True])
+async def test_a_false_python_shows_no_denied_file_under_another_name(tmp_path: Path, granted: bool) -> None:
+    """The link outside was there; the rest is in the workspace, where a command can make it."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "link").symlink_to(tmp_path)
+    for folder in ("ws/lib/python3.11", "ws/bin", "ws/.venv/bin", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("lib/python3.11/os.py", ".venv/pyvenv.cfg", "bin/python3", ".env"):
+        (tmp_path / "ws" / name).write_text("#!/bin/sh\n")
+    (tmp_path / "ws" / "bin" / "python3").chmod(0o755)
+    other = f"{tmp_path}/outside/link/ws"
+    (tmp_path / "ws" / ".venv" / "bin" / "python").symlink_to(f"{other}/bin/python3")
+    workspace = tmp_path / ("other" if granted else "ws")
+    if granted:
+        (workspace / ".venv").symlink_to("../ws/.venv")
+    more: Any = {"write_roots": (tmp_path / "ws",)} if granted else {}
+    settings = SandboxSettings(backend="bubblewrap", denied=lambda _: lambda path: path.endswith(".env"), **more)
+    spawn = select_sandbox(settings, workspace).wrap(
+        ["/bin/sh", "-c", f"cat {other}/.env; .venv/bin/python && cat {other}/bin/python3"],
+        cwd=workspace, env=command_environment(), timeout=60,
+    )  # fmt: skip
+    done = await run(spawn, timeout=60)
+    assert done.stdout.excerpt().text == "#!/bin/sh\n", done.stderr.excerpt().text
+
+
 def test_each_path_must_be_bound_onto_itself_as_often_as_that_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcrib.boundary import mount_points
 
@@ -122,6 +223,9 @@ def test_each_path_must_be_bound_onto_itself_as_often_as_that_was_asked(monkeypa
     assert not_bound(1, ["/ws/a/c"], "/new") == "/ws/a/c"
     assert not_bound(1, ["/ws/a", "/ws/own/x"], "/new", over_layer=True) == "/ws/own/x"
     assert not_bound(1, ["/ws/a/b"], "/new", over_layer=True) == "/ws/a/b"
+    assert not_bound(1, [], "/new", whole=["/ws", "/ws/a"]) == ""
+    assert not_bound(1, [], "/new", whole=["/ws", "/ws/a/b"]) == "/ws/a/b"
+    assert not_bound(1, [], "/new", whole=["/ws/none"]) == "/ws/none"
 
 
 async def test_what_is_read_only_stays_so_where_another_granted_folder_begins(

@@ -182,7 +182,7 @@ async def test_hidden_paths_are_covered_only_where_something_of_the_host_is_show
     settings = SandboxSettings(hidden=hidden)
     spawn = select_sandbox(settings, workspace).wrap(["/bin/sh"], cwd=workspace, env={}, timeout=20)
     spawn.discard()
-    assert [str(path) in spawn.argv for path in hidden] == [False, True, True, True]
+    assert [os.path.realpath(path) in spawn.argv for path in hidden] == [False, True, True, True]
     shown = await out(workspace, f"cat record {state}/record /bin/true; ls /etc/ssl; echo .", settings)
     assert shown == ".\n"
     above = select_sandbox(SandboxSettings(hidden=(tmp_path,)), workspace)

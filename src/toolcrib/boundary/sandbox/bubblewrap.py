@@ -15,6 +15,7 @@ from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
 from ..mount_points import mounts, not_bound
 from ..process_tree import has_ended
+from ..programs import within_any
 from ..spawn import Spawn, memory_file
 from ..workspace_paths import WHOLE_MACHINE
 from . import seccomp
@@ -24,9 +25,11 @@ from .readable_roots import (
     SYSTEM_FOLDERS,
     SYSTEM_LINKS,
     KnownRoots,
+    alias_arguments,
     bind_arguments,
     kernel_arguments,
     open_system_files,
+    shown_by,
     system_arguments,
 )
 from .remedies import explain
@@ -49,7 +52,6 @@ _ISOLATION = (
     "--cap-drop", "ALL", "--hostname", "sandbox",
 )  # fmt: skip
 
-_SHOWING = frozenset({"--bind", "--bind-try", "--ro-bind", "--ro-bind-try", "--symlink"})  # a source and a target
 _NEW_ROOT = "/newroot"  # what bubblewrap mounts lies there until its last steps
 _MAX_WITHHELD = 2_000
 """bubblewrap takes at most 9,000 arguments, three for each path."""
@@ -99,7 +101,8 @@ class BubblewrapSandbox:
         home = self._home(env)
         roots, path = self._roots.look(cwd, env.get("PATH", ""))
         program = self.program if layer is None else self.overlay_program()
-        arguments = [program, *_ISOLATION, *self._mounts(home, bind_arguments(roots))]
+        granted = self._granted()
+        arguments = [program, *_ISOLATION, *self._mounts(home, roots, granted)]
         guards = self._writable.guards(cwd)
         if layer is not None:
             arguments += layer.arguments()
@@ -112,7 +115,8 @@ class BubblewrapSandbox:
         arguments += [each for bind in sorted(binds, key=lambda bind: bind[0] == "--ro-bind") for each in bind]
         hidden = self._hidden(arguments)
         outlet = self._outlet()
-        copies = open_system_files()
+        whole = {*granted.values()} - {WHOLE_MACHINE}
+        copies = open_system_files(whole)
         for fd, target in copies:
             arguments += ["--perms", "0444", "--file", str(fd), target]
         arguments += hidden
@@ -120,7 +124,9 @@ class BubblewrapSandbox:
             target, content = outlet.authorities
             copies.append((memory_file(content), target))
             arguments += ["--perms", "0444", "--ro-bind-data", str(copies[-1][0]), target]
-        check = functools.partial(not_bound, paths=bound[2::3], base=_NEW_ROOT, over_layer=layer is not None)
+        check = functools.partial(
+            not_bound, paths=bound[2::3], base=_NEW_ROOT, whole=whole, over_layer=layer is not None
+        )
         handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet, check)
         arguments += ["--file", str(handshake.last), os.devnull, "--remount-ro", "/", "--chdir", str(cwd)]
 
@@ -197,7 +203,15 @@ class BubblewrapSandbox:
             return _OTHER_HOME
         return home
 
-    def _mounts(self, home: str, roots: list[str]) -> list[str]:
+    def _granted(self) -> dict[str, str]:
+        """Return the workspace and the granted folders and files that are there: name → the real path."""
+        paths = (*self._settings.read_roots, *self._settings.write_roots, self.workspace)
+        real = {os.path.abspath(path): os.path.realpath(path) for path in paths}
+        return {name: path for name, path in real.items() if os.path.lexists(path)}
+
+    def _mounts(self, home: str, roots: Mapping[str, str], granted: Mapping[str, str]) -> list[str]:
+        """Show the system, the `roots` and what is `granted`, in this order. What is granted has its real path, which
+        protections and rules know; other names are links to it."""
         size = str(self._settings.limits.tmp)
         workspace = str(self.workspace)
         arguments = [
@@ -207,17 +221,24 @@ class BubblewrapSandbox:
             "--size", size, "--tmpfs", _TMP, "--dir", "/run", "--symlink", "../tmp", f"/var{_TMP}",
         ]  # fmt: skip
         arguments += ["--dir", home] if home == _OTHER_HOME else ["--size", size, "--tmpfs", home]
-        arguments += roots
-        for path in self._settings.read_roots:
-            arguments += ["--ro-bind-try", str(path), str(path)]
-        for path in self._settings.write_roots:
-            arguments += ["--bind-try" if self.profile == "workspace-write" else "--ro-bind-try", str(path), str(path)]
-        bind = "--bind" if self.profile == "workspace-write" else "--ro-bind"
-        return arguments if workspace == WHOLE_MACHINE else [*arguments, bind, workspace, workspace]
+        whole = {*granted.values()} - {WHOLE_MACHINE}
+        links = {name: real for name, real in roots.items() if name != real and within_any(real, whole)}
+        arguments += bind_arguments({name: real for name, real in roots.items() if name not in links})
+        writes = "--bind" if self.profile == "workspace-write" else "--ro-bind"
+        for option, paths in (("--ro-bind", self._settings.read_roots), (writes, self._settings.write_roots)):
+            for real in (granted[name] for name in map(os.path.abspath, paths) if name in granted):
+                arguments += [option, real, real]
+        if workspace != WHOLE_MACHINE:
+            arguments += [writes, workspace, workspace]
+        links |= {name: real for name, real in granted.items() if name != real}
+        return [*arguments, *alias_arguments(links, arguments)]
 
     def _withheld_paths(self) -> list[Path]:
-        hidden = self._settings.hidden
+        hidden = self._hidden_paths()
         return [path for path in map(Path, self._withheld.paths()) if not any(map(path.is_relative_to, hidden))]
+
+    def _hidden_paths(self) -> list[Path]:
+        return [Path(os.path.realpath(path)) for path in self._settings.hidden]
 
     def _pins(self) -> list[str]:
         """Keep the folders above withheld and hidden files where they are: the next command would not know them again
@@ -225,7 +246,7 @@ class BubblewrapSandbox:
         roots = self._writable.roots()
         above = {
             folder
-            for path in (*self._withheld_paths(), *self._settings.hidden)
+            for path in (*self._withheld_paths(), *self._hidden_paths())
             for root in roots
             for folder in path.parents
             if folder != root and folder.is_relative_to(root) and os.path.isdir(folder)
@@ -236,7 +257,7 @@ class BubblewrapSandbox:
     def _hidden(self, shown: Sequence[str]) -> list[str]:
         """Cover what is withheld, and what is hidden unless these arguments show nothing of it."""
         arguments: list[str] = []
-        hidden = _shown(self._settings.hidden, shown)
+        hidden = shown_by(shown, self._hidden_paths())
         withheld = self._withheld_paths()
         if len(withheld) > _MAX_WITHHELD:
             raise SandboxUnavailable(
@@ -250,14 +271,6 @@ class BubblewrapSandbox:
             elif os.path.exists(path):
                 arguments += ["--ro-bind", "/dev/null", path]
         return arguments
-
-
-def _shown(paths: Sequence[Path], arguments: Sequence[str]) -> list[Path]:
-    """Return those paths where bubblewrap's arguments show something of the host: at the path, above it or in it."""
-    named = (arguments[index + 1 : index + 3] for index, option in enumerate(arguments) if option in _SHOWING)
-    shown = ("/etc/", "/proc/", "/dev/", *{f"{each.rstrip('/')}/" for both in named for each in both})
-    names = ((path, f"{path}/") for path in paths)
-    return [path for path, name in names if name.startswith(shown) or any(each.startswith(name) for each in shown)]
 
 
 def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:

@@ -143,15 +143,13 @@ def secrets_below(folder: str, until: float) -> Iterator[str]:
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """Return the names of the files and of the folders in a folder; none if it is not there. Raises PermissionError,
-    also if it may be listed, but not entered."""
+    """Return the names of the files and of the folders in a folder; none if it is not there. Raises PermissionError."""
     names: list[str] = []
     folders: list[str] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
-        os.lstat(f"{folder}/.")
     except PermissionError:
         raise
     except OSError:

@@ -102,8 +102,10 @@ def closed_above(path: str, root: str) -> str:
     """Return the folder around a path, in a root, that may not be entered, so that nobody knows what is there; "" if
     there is none."""
     while (path := os.path.dirname(path)).startswith(f"{root}/"):
+        if os.access(path, os.X_OK):
+            return ""
         if os.path.isdir(path):
-            return "" if os.access(path, os.X_OK) else path
+            return path
     return ""
 
 

@@ -16,10 +16,10 @@ import pwd
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..programs import beneath
+from ..programs import beneath, within_any
 from ..sensitive_names import sensitive_among
 
 SYSTEM_FOLDERS = ("/usr", "/opt", "/nix/store", "/gnu/store")
@@ -46,6 +46,7 @@ _OF_PROGRAMS = frozenset({"bin", "lib", "lib64", "libexec", "pyvenv.cfg"})
 VENV_NAMES = (".venv", "venv", "env")
 _MAX_HOPS = 8
 _MAX_LINKS = 500
+_SHOWING = frozenset({"--bind", "--bind-try", "--ro-bind", "--ro-bind-try", "--symlink"})  # a source and a target
 _KNOWN_SECONDS = 10.0  # how long the link targets of PATH are remembered
 
 
@@ -99,12 +100,13 @@ def _leads_to(link: str, folders: Iterable[str]) -> bool:
     return any(beneath(os.path.realpath(link), os.path.realpath(folder)) for folder in folders)
 
 
-def open_system_files() -> list[tuple[int, str]]:
-    """Open small files of /etc that every command sees, for bubblewrap's `--file`."""
+def open_system_files(granted: Iterable[str] = ()) -> list[tuple[int, str]]:
+    """Open small files of /etc that every command sees, for bubblewrap's `--file`, but for those that are granted: a
+    copy would be written into the file itself."""
     found: list[tuple[int, str]] = []
     for path, is_dir in _etc():
         with contextlib.suppress(OSError):
-            if not is_dir:
+            if not is_dir and not within_any(path, granted):
                 found.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), path))
     return found
 
@@ -147,6 +149,29 @@ def bind_arguments(binds: Mapping[str, str]) -> list[str]:
     for target in sorted(binds, key=lambda t: (t.count("/"), t)):
         arguments += ["--ro-bind-try", binds[target], target]
     return arguments
+
+
+def alias_arguments(names: Mapping[str, str], arguments: Sequence[str]) -> list[str]:
+    """Return bubblewrap's arguments for links (name → where it leads), but for those that lie in what other arguments
+    show, or around it. Under another name than this, what is withheld or protected in a folder would be open."""
+    shown = [target for _, target in _named(arguments)]
+    made: list[str] = []
+    for name in sorted(names, key=len):
+        if not within_any(name, (*shown, *made)) and not any(beneath(each, name) for each in shown):
+            made.append(name)
+    return [each for name in made for each in ("--symlink", names[name], name)]
+
+
+def shown_by(arguments: Sequence[str], paths: Sequence[Path]) -> list[Path]:
+    """Return those paths where bubblewrap's arguments show something of the host: at the path, above it or in it."""
+    shown = ("/etc/", "/proc/", "/dev/", *{f"{each.rstrip('/')}/" for both in _named(arguments) for each in both})
+    names = ((path, f"{path}/") for path in paths)
+    return [path for path, name in names if name.startswith(shown) or any(each.startswith(name) for each in shown)]
+
+
+def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the sources and targets of what bubblewrap's arguments show."""
+    return [(arguments[at + 1], arguments[at + 2]) for at, option in enumerate(arguments) if option in _SHOWING]
 
 
 class ReadableRoots:
