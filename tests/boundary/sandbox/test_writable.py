@@ -194,14 +194,18 @@ def test_a_folder_that_dots_leave_must_stay_a_folder(
     assert folders.appeared(guards) == ["sub"]
 
 
-@pytest.mark.parametrize(("link", "name"), [(".config", "fish"), (".cursor", "mcp.json")])
-def test_what_would_get_a_protected_name_behind_a_link_elsewhere_must_not_appear(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, name: str
+@pytest.mark.parametrize("owner", ["home", "ws/sub"])
+@pytest.mark.parametrize(("link", "name"), [
+    (".config", "fish"), (".cursor", "mcp.json"), (".local/share", "systemd"), (".jj/repo", "config.toml"),
+])  # fmt: skip
+def test_what_would_get_a_protected_name_behind_a_link_must_not_appear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, link: str, name: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for folder in ("home", "ws/other", "ws/mine"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "home" / link).symlink_to(tmp_path / "ws" / "mine")
+    (tmp_path / owner / link).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / owner / link).symlink_to(tmp_path / "ws" / "mine")
     folders = Writable(tmp_path / "ws", SandboxSettings(), "workspace-write")
     guards = folders.guards(tmp_path / "ws")
     workspace = Workspace(tmp_path / "ws")

@@ -155,9 +155,10 @@ class ProtectedPaths:
         path = f"{base}/{name}"
         parts = name.split("/")
         for n in range(1, len(parts)):
-            above = f"{base}/{'/'.join(parts[:n])}"
+            above = f"{base}/{(begin := '/'.join(parts[:n]))}"
             if os.path.islink(above):
-                return os.path.realpath(path) if self.search.links.get(above) == os.readlink(above) else above
+                was = self.search.links.get((base, begin))
+                return os.path.realpath(path) if was == os.readlink(above) else above
         return path
 
     def keeps(self, path: str) -> bool:
@@ -319,8 +320,7 @@ def find_protected_paths(
         bases[base] = None
     for folder in search.closed - {str(root)}:  # what is in it is not known
         found._protect(*os.path.split(folder))  # pyright: ignore[reportPrivateUsage]
-    for link in search.links:  # what would get a protected name because it lies behind a link
-        base, name = os.path.split(link)
+    for base, name in search.links:  # what would get a protected name because it lies behind a link
         for each in NAMES:
             path = f"{base}/{each}"
             real = os.path.realpath(path) if each.startswith(f"{name}/") else ""

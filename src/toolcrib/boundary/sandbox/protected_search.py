@@ -137,7 +137,8 @@ class Search:
     depth: int = DEPTH
     remembered: bool = False
     seen: dict[str, None] = field(default_factory=dict[str, None])
-    links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → its target
+    links: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """The folder and name of a link that protected names begin with → its target."""
     linked: set[str] = field(default_factory=set[str])  # folders that git enters because its index names them
     closed: set[str] = field(default_factory=set[str])
     """Folders that their owner may not list or enter. After a command those count that were closed before; others are
@@ -180,9 +181,9 @@ class Search:
             pending += [f"{folder}/{each}" for each in inner[: _MAX_INNER - len(pending)]]
 
     def _names_in(self, base: str, entries: frozenset[str], look: Callable[[str], _Listed]) -> Iterator[str]:
-        for name in entries & _ABOVE:
+        for name in (each for first in entries & _ABOVE for each in _BETWEEN[first]):
             if os.path.islink(f"{base}/{name}"):
-                self.links[f"{base}/{name}"] = os.readlink(f"{base}/{name}")
+                self.links[base, name] = os.readlink(f"{base}/{name}")
         if _is_repository(base, entries):
             yield from (name for name in REPOSITORY_NAMES if name in entries)
         for first in _BY_FIRST if (firsts := entries & _FIRST) else ():
