@@ -201,6 +201,14 @@ def _followed(path: str) -> Iterator[tuple[str, bool]]:
         pending += [part for part in reversed(target.split(os.sep)) if part]
 
 
+def followed(path: str | os.PathLike[str]) -> list[str]:
+    """Return the same names; none if that cannot be known."""
+    try:
+        return list(names_followed(os.path.abspath(path)))
+    except OSError:
+        return []
+
+
 def links_followed(path: str) -> list[str]:
     """Return the links that are followed on the way to a file; none if that cannot be known."""
     try:

@@ -148,6 +148,27 @@ async def test_what_is_granted_through_a_link_has_the_same_protections(
     assert os.listdir(real / ".git" / "hooks") == [] and (real / "new").exists() == (granted == "write_roots")
 
 
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("granted", ["read_roots", "write_roots"])
+@pytest.mark.parametrize("inside", ["ws/in", "outer/in", "link/in"])
+async def test_a_link_that_a_command_made_for_a_granted_folder_leads_nowhere(
+    tmp_path: Path, backend: Any, granted: str, inside: str
+) -> None:
+    for name in ("ws", "outer", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("outer")
+    (tmp_path / "home" / "token").write_text("secret")
+    (tmp_path / inside).symlink_to(tmp_path / "home")
+    roots: dict[str, Any] = {"write_roots": (tmp_path / "outer",)}
+    roots[granted] = (*roots.get(granted, ()), tmp_path / inside)
+    spawn = select_sandbox(SandboxSettings(backend=backend, **roots), tmp_path / "ws").wrap(
+        ["/bin/sh", "-c", f"cat {tmp_path}/home/token {tmp_path}/{inside}/token; echo x > {tmp_path}/home/new"],
+        cwd=tmp_path / "ws", env=command_environment(), timeout=60,
+    )  # fmt: skip
+    done = await run(spawn, timeout=60)
+    assert done.stdout.excerpt().text == "" and os.listdir(tmp_path / "home") == ["token"]
+
+
 @pytest.mark.parametrize("granted", [("outer", "outer/cur"), ("link", "link/sub", "real"), ("link/file",), ("gone",)])
 async def test_names_that_are_there_already_are_no_second_link(tmp_path: Path, granted: tuple[str, ...]) -> None:
     for folder in ("ws", "outer", "real/sub"):
@@ -168,10 +189,11 @@ async def test_names_that_are_there_already_are_no_second_link(tmp_path: Path, g
 @pytest.mark.parametrize("granted", ["read_roots", "write_roots"])
 def test_no_copy_is_written_into_a_granted_folder(tmp_path: Path, granted: str) -> None:
     """bubblewrap would empty the machine's /etc/passwd: it is the file that is copied. So this is not run."""
+    (workspace := tmp_path / "ws").mkdir()
     (tmp_path / "etc").symlink_to("/etc")
     more: Any = {granted: (tmp_path / "etc",)}
-    spawn = BubblewrapSandbox("/bin/true", SandboxSettings(**more), tmp_path).wrap(
-        ["true"], cwd=tmp_path, env={}, timeout=1
+    spawn = BubblewrapSandbox("/bin/true", SandboxSettings(**more), workspace).wrap(
+        ["true"], cwd=workspace, env={}, timeout=1
     )
     targets = [spawn.argv[at + 2] for at, option in enumerate(spawn.argv) if option == "--file"]
     assert targets == [os.devnull]

@@ -204,9 +204,10 @@ class BubblewrapSandbox:
         return home
 
     def _granted(self) -> dict[str, str]:
-        """Return the workspace and the granted folders and files that are there: name → the real path."""
-        paths = (*self._settings.read_roots, *self._settings.write_roots, self.workspace)
-        real = {os.path.abspath(path): os.path.realpath(path) for path in paths}
+        """Return the workspace, and the granted folders and files that are there, and not there with it: name → the
+        real path."""
+        granted = self._settings.beside((*self._settings.read_roots, *self._settings.write_roots), self.workspace)
+        real = {os.path.abspath(path): os.path.realpath(path) for path in (*granted, self.workspace)}
         return {name: path for name, path in real.items() if os.path.lexists(path)}
 
     def _mounts(self, home: str, roots: Mapping[str, str], granted: Mapping[str, str]) -> list[str]:

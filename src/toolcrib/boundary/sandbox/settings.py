@@ -12,6 +12,7 @@ from ...core.settings import AnyPath, Count, NotASetting, Seconds, Section
 from ...core.tightening import Fewer, More, Only, Rank, Smaller
 from ..host_file import HostFile
 from ..network.settings import Domain
+from ..programs import followed
 from ..proxy.egress_secret import EgressSecret
 from ..workspace_paths import WHOLE_MACHINE
 
@@ -124,10 +125,10 @@ class SandboxSettings(Section):
         return (*own, *map(str, self.write_roots))
 
     def beside(self, paths: Iterable[Path], workspace: Path) -> list[Path]:
-        """Return those granted paths that lie in no writable folder. The others are there with that folder, and tools
-        could put a link in the place of one."""
+        """Return those granted paths that lie in no writable folder, nor lead through one. The others are there with
+        that folder, and tools could put a link in the place of one."""
         inside = tuple(f"{name}/" for root in self.writable(workspace) for name in (root, os.path.realpath(root)))
-        return [path for path in paths if not str(path).startswith(inside)]
+        return [path for path in paths if not any(name.startswith(inside) for name in (str(path), *followed(path)))]
 
     @property
     def domains(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...core.errors import SandboxUnavailable
 from ..host_file import HostFile, both_names
 from ..host_files import host_files_in, own_data_in
-from ..programs import beneath
+from ..programs import beneath, within_any
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
@@ -49,7 +49,9 @@ class Writable:
         """Return the current folders, links followed, the workspace first."""
         if not self._allowed:
             return []
-        return [Path(os.path.realpath(path)) for path in self._settings.writable(self._workspace)]
+        paths = list(map(Path, self._settings.writable(self._workspace)))
+        beside = [os.path.realpath(path) for path in self._settings.beside(paths, self._workspace)]
+        return [Path(real) for real in map(os.path.realpath, paths) if within_any(real, beside)]
 
     def guards(self, cwd: Path) -> list[ProtectedPaths]:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds. They
