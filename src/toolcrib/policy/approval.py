@@ -429,7 +429,7 @@ class ApprovalService:
         text = (
             f"{name} was not run: it needs approval ({reason}). Request {ident} waits for a person, who can answer "
             f"with `toolcrib approvals approve {ident}` or `toolcrib approvals deny {ident}`. "
-            "Once approved, repeat exactly this call; it will run once."
+            "Once it is approved, make exactly the same call again; it runs once."
         )
         meta = {"approval_id": ident, "reason": reason, "rule": question.rule, "would_allow": would_allow}
         return ToolOutput.error(text, "pending", pause_for_input=True, meta=meta)

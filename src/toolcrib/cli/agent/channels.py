@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...agent.events import AgentEvent
     from ...config.channel_settings import ChannelSettings
 
-NONE = "There are no channels. Add one to the settings as [channels.NAME]; docs/channels.md has examples."
+NONE = "There are no channels. Add one to the settings: [channels.NAME] with its `type`."
 
 
 def channels(options: Options) -> None:

@@ -114,7 +114,7 @@ async def add(
         if channel not in (None, *known):
             raise Usage(
                 f"there is no channel {channel!r}; the settings have: {', '.join(known) or 'none'}. "
-                f"[channels.{channel}] in the settings adds it; docs/channels.md has examples"
+                f"[channels.{channel}] in the settings adds it"
             )
         with opened_schedules(options, make=True) as schedules:
             scheduling = Scheduling(box, schedules)
