@@ -74,13 +74,16 @@ def trust(
     if not open_:
         show.say(f"{' and '.join(sorted(wanted or known))}: already trusted.")
         return
-    if files and not settings.origin.ignored:
+    asking = {each.file for each in settings.origin.ignored}
+    if files and not any(file.path in asking for file in files):
         named = " and ".join(str(file.path) for file in files)
         show.say(f"Nothing in {named} needs trust: it sets nothing, or only what is stricter than the default.")
         open_ = [text.file for text in texts]
         if not open_:
             return
     elif files:
+        files = [file for file in files if file.path in asking]
+        open_ = [*files, *(text.file for text in texts)]
         _show_settings(settings, files)
     for text in texts:
         _show_text(text)
@@ -113,8 +116,9 @@ def untrusted(options: Options) -> list[TextToTrust]:
     files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
     if options.config or os.environ.get("TOOLCRIB_CONFIG"):
         files = []
-    what = "; ".join(_ignored(settings)) or "nothing more: every setting is stricter than the default"
-    texts = [TextToTrust(file, f"these settings count: {what}") for file in files]
+    none = "nothing more: every setting is stricter than the default"
+    said = ((file, "; ".join(_ignored(settings, [file])) or none) for file in files)
+    texts = [TextToTrust(file, f"these settings count: {what}") for file, what in said]
     found = [*texts, *texts_to_trust(options, settings)]
     return [each for each in found if store.status(each.file) != "trusted"]
 
@@ -150,14 +154,16 @@ def _is_open(store: TrustStore, file: ConfigFile, wanted: set[str]) -> bool:
 def _show_settings(settings: Settings, files: Sequence[ConfigFile]) -> None:
     named = " and ".join(str(file.path) for file in files)
     show.say(f"With trust, these settings of {named} count:", "bold")
-    for line in _ignored(settings):
+    for line in _ignored(settings, files):
         show.say(f"  {line}")
 
 
-def _ignored(settings: Settings) -> list[str]:
+def _ignored(settings: Settings, files: Sequence[ConfigFile]) -> list[str]:
     """Return the settings that trust would let count: in full and unmasked, because a person must see all that they
     trust, even if it may hold a secret."""
-    return [f"{one_line(item.key)} = {_whole(item.value)}" for item in settings.origin.ignored]
+    paths = [file.path for file in files]
+    found = (item for item in settings.origin.ignored if item.file in paths)
+    return [f"{one_line(item.key)} = {_whole(item.value)}" for item in found]
 
 
 def _show_text(text: TextToTrust) -> None:

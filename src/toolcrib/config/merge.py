@@ -46,7 +46,8 @@ class Merged:
             if joined != current:
                 self._set(path, joined, layer, joined=isinstance(joined, tuple))
             if not whole:
-                self.ignored += _ignored(path, value, given)
+                file = layer.file.path if layer.file is not None else None
+                self.ignored += [replace(each, file=file) for each in _ignored(path, value, given)]
 
     def _set(self, path: Keys, value: Any, layer: Layer, *, joined: bool) -> None:
         self.settings = _with(self.settings, path, value)

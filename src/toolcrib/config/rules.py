@@ -91,7 +91,7 @@ class Rules:
             _check_number(len(rules), str(file.path))
         for verdict, written, where in rules:
             if verdict == "allow" and not trusted:
-                self.ignored.append(Ignored(f"permissions.allow of {file.path}", written))
+                self.ignored.append(Ignored(f"permissions.allow of {file.path}", written, file.path))
                 continue
             try:
                 rule = parse_rule(written, verdict, RuleSource("claude", where, str(self._base_of(path))))

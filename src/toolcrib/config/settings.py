@@ -47,6 +47,7 @@ class Ignored:
 
     key: str
     value: Any
+    file: Path | None = None
 
     def __str__(self) -> str:
         shown: Any = hidden(self.value, self.key.rsplit(".", 1)[-1])
