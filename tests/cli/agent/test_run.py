@@ -85,6 +85,8 @@ def test_events_as_json_lines(cli: Cli, script: str) -> None:
 def test_a_fork_and_a_removal(cli: Cli, script: str) -> None:
     cli("run", "--model", script, "x", code=3)
     first = cli.json("sessions", "--json")[0]["id"]
+    parted = cli("sessions", "fork", first, "--before", "2", code=1)  # a reply from its results
+    assert "name turn 1, before the calls, or 3, after" in parted.stderr
     copy = cli.json("sessions", "fork", first, "--json")["id"]
     assert {row["id"] for row in cli.json("sessions", "--json")} == {first, copy}
     cli("sessions", "remove", first, code=3)
