@@ -73,6 +73,12 @@ def test_a_named_file_is_trusted_and_takes_the_projects_place(place: Place, tmp_
     assert place.load(environ={"TOOLCRIB_CONFIG": str(named)}).mode == "autonomous"
 
 
+@pytest.mark.parametrize("url", ["http://x/v1\nHost: y", "http://x /v1", "x"])
+def test_an_address_of_models_is_one(place: Place, url: str) -> None:
+    with pytest.raises(ConfigError, match="base-url should be a URL"):
+        place.load(flags={"agent.base_url": url})
+
+
 def test_a_project_file_above_the_workspace_is_not_found(place: Place) -> None:
     inner = place.workspace / "src"
     inner.mkdir()

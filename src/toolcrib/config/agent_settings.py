@@ -6,7 +6,8 @@ from dataclasses import field
 from typing import Annotated, Literal
 
 from ..core.dataclass import dataclass
-from ..core.settings import AnyPath, Bounds, Count, Seconds, Section
+from ..core.settings import AnyPath, Bounds, Checked, Count, Seconds, Section
+from ..core.text import is_web_url
 from ..core.tightening import Smaller
 
 MAX_ITERATIONS = 50
@@ -14,6 +15,11 @@ IDLE_SECONDS = 120.0
 """Seconds without an event of the reply. Comments and pings do not count: they only show that the server lives."""
 
 Dollars = Annotated[float, Bounds(gt=0, allow_inf_nan=False)]
+
+
+def _address(url: str) -> None:
+    if url and not is_web_url(url):
+        raise ValueError("should be a URL like http://127.0.0.1:8080/v1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class AgentSettings(Section):
     `scripted:FILE`. Unset: the first model that is found."""
     fallback: tuple[str, ...] = ()
     """Models that are asked when the first one does not answer."""
-    base_url: str | None = None
+    base_url: Annotated[str, Checked(_address)] | None = None
     """The URL before `/chat/completions` or `/responses`, for `chat:` and `responses:`."""
     effort: Literal["none", "low", "medium", "high"] | None = None
     """How much the model reasons. Unset: its own default."""

@@ -42,7 +42,8 @@ def is_web_url(text: str) -> bool:
 
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return known and text.isprintable() and " " not in text  # urlsplit passes over ends of lines
     except ValueError:  # http://[x, http://x:99999
         return False
 
