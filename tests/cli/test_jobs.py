@@ -70,12 +70,13 @@ def test_an_address_that_is_none_is_an_error(cli: Cli, url: str) -> None:
 def test_a_call_is_stored_by_hand(cli: Cli) -> None:
     done = cli("jobs", "start", "list_dir", "path=.")
     ident = done.stdout.strip()
-    assert "1 job waits for a worker, and none is there" in done.stderr
+    assert "The job waits for a worker, and none is there" in done.stderr
     (row,) = cli.json("jobs", "--json")
     body = {"tool": "list_dir", "arguments": {"path": "."}, "mode": "assistant", "made_in": "library"}
     body |= {"asks": "require_for_dangerous"}
     assert (row["id"], row["state"], row["body"]) == (ident, "queued", body)
     alone = cli("jobs", "start", "exec", "sleep 1; echo done").stdout.strip()
+    assert "2 jobs wait for a worker" in cli("jobs").stderr and "The job waits" in cli("jobs", "show", alone).stderr
     assert cli.json("jobs", "show", alone, "--json")["body"]["arguments"]["command"] == "sleep 1; echo done"
     assert "is cancelled" in cli("jobs", "cancel", ident).stderr
     assert "has ended already" in cli("jobs", "cancel", ident, code=1).stderr

@@ -151,7 +151,7 @@ async def test_following_a_job_says_why_it_does_not_go_on(place: Place) -> None:
     )  # fmt: skip
     try:
         assert follow.stderr is not None
-        assert "1 job waits for a worker, and none is there. Start one" in follow.stderr.readline()
+        assert "The job waits for a worker, and none is there. Start one" in follow.stderr.readline()
         with place.worker():
             said = follow.stderr.readline()
             assert f"{job.id} waits for a person: exec waits for approval: toolcrib approvals approve" in said

@@ -277,10 +277,15 @@ def _alone(found: Sequence[JobStatus], living: Mapping[str, Served], db: str | N
                 taken += 1
             else:
                 cut[_worker_for(status.job, db)] += 1
-    lines = [f"{_jobs(n, 'wait')} for a worker, and none is there. Start one: {how}" for how, n in missing.items()]
+
+    def jobs(count: int, verb: str) -> str:
+        one = "The job" if len(found) == 1 else "1 job"  # of one job alone nothing is said about others
+        return f"{one} {verb}s" if count == 1 else f"{count} jobs {verb}"
+
+    lines = [f"{jobs(n, 'wait')} for a worker, and none is there. Start one: {how}" for how, n in missing.items()]
     ended = "no more, because the worker has ended."
-    lines += [f"{_jobs(n, 'run')} {ended} Start one, which looks what became of it: {how}" for how, n in cut.items()]
-    return lines + ([f"{_jobs(taken, 'run')} {ended} Another worker takes over."] if taken else [])
+    lines += [f"{jobs(n, 'run')} {ended} Start one, which looks what became of it: {how}" for how, n in cut.items()]
+    return lines + ([f"{jobs(taken, 'run')} {ended} Another worker takes over."] if taken else [])
 
 
 def _worker_for(job: Job, db: str | None) -> str:
@@ -303,10 +308,6 @@ async def _explain(engine: JobEngine, job_id: str, db: str | None) -> None:
                 show.say(line, "yellow")
         said = lines
         await asyncio.sleep(LOOK_SECONDS)
-
-
-def _jobs(count: int, verb: str) -> str:
-    return f"1 job {verb}s" if count == 1 else f"{count} jobs {verb}"
 
 
 def _plain(status: JobStatus) -> dict[str, Any]:
