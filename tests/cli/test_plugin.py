@@ -33,6 +33,7 @@ def test_begun_checked_listed_and_called(cli: Cli) -> None:
     assert done.stdout.count(": ok") == 3
     assert "my_command(file), filesystem_read" in done.stdout
     assert "not pinned" in done.stdout  # the channel
+    assert cli("plugin", "check", "my-command").stdout.count(": ok") == 1  # by the name that `list` shows
     assert "loaded" in cli("plugin", "list").stdout
     cli.write("a.txt", "one two")
     assert cli("call", "my_command", "file=a.txt", "--yes").stdout == "2 words\n"

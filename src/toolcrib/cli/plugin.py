@@ -48,7 +48,7 @@ def listed(options: Options) -> None:
 def checked(
     options: Options,
     folders: Annotated[
-        list[str] | None, Argument(metavar="FOLDER", help="The plugin folders to check. Default: all.")
+        list[str] | None, Argument(metavar="PLUGIN", help="The plugins to check: folders, or names. Default: all.")
     ] = None,
 ) -> int:
     """Check plugins in the same way as when they are loaded, and show what could be better.
@@ -57,7 +57,9 @@ def checked(
     """
     results: list[dict[str, Any]] = []
     with options.open(options.settings(quiet=True)) as box:
-        paths = [Path(folder) for folder in folders or ()] or [each.folder for each in box.plugins]
+        known = {each.name: each.folder for each in box.plugins}
+        paths = [path if path.exists() else known.get(str(path), path) for path in map(Path, folders or ())]
+        paths = paths or [each.folder for each in box.plugins]
         services = services_of(box.parts.house)
         for path in paths:
             result: dict[str, Any] = {"folder": str(path), "ok": True, "problem": "", "notes": []}
