@@ -75,6 +75,13 @@ def test_trust_at_the_terminal(cli: Cli, spawn) -> None:  # type: ignore[no-unty
     assert cli.json("config", "--json")["trusted"]
 
 
+def test_trust_asks_about_no_file_that_needs_none(cli: Cli) -> None:
+    cli.write("toolcrib.toml", 'mode = "observer"\n')
+    cli.write(".mcp.json", '{"mcpServers": {"x": {"command": "cat"}}}')
+    assert "toolcrib.toml needs trust" in cli("trust", "toolcrib.toml").stderr  # it listed the other one's server
+    assert "these settings of" in (said := cli("trust", "--yes").stderr) and "toolcrib.toml" not in said
+
+
 def test_trusting_nothing(cli: Cli) -> None:
     path = cli.write("toolcrib.toml", '[rules]\ndeny = ["Bash(x)"]\n')
     assert "needs trust" in cli("trust").stderr  # and no question
@@ -137,6 +144,18 @@ def test_install_keeps_the_rest(cli: Cli) -> None:
     assert path.read_text() == before
     assert os.listdir(path.parent) == ["mcp.json"]
     assert "no such entry" in cli("install", "cursor", "--remove").stderr
+
+
+def test_what_a_link_leads_to_is_emptied_not_removed(cli: Cli) -> None:
+    own = cli.home / "dotfiles.json"
+    own.write_text("{}\n")
+    path = cli.home / ".cursor/mcp.json"
+    path.parent.mkdir()
+    path.symlink_to(own)
+    cli("install", "cursor", "--user", "--yes")
+    assert "toolcrib" in own.read_text()
+    cli("install", "cursor", "--user", "--remove", "--yes")
+    assert json.loads(own.read_text()) == {} and path.is_symlink()
 
 
 def test_the_backup_of_install_replaces_a_link_that_came_with_the_project(cli: Cli, tmp_path: Path) -> None:

@@ -122,11 +122,13 @@ def _change(
 ) -> bool:
     """Show what a file becomes, ask, and write it. A file in which nothing is left is removed. Returns whether it was
     changed."""
-    named, path = shown(path), Path(os.path.realpath(path))  # the target of a link is shown and changed
+    named, linked, path = shown(path), path.is_symlink(), Path(os.path.realpath(path))  # shown and changed: the target
     before = _read(path)
     try:
         after = change(before)
-        gone = remove and path.suffix == ".json" and not values_of(after)
+        gone = remove and path.suffix == ".json" and not values_of(after) and not linked
+        if linked and before and path.suffix == ".json":  # what a person's link leads to stays
+            after = after or "{}\n"
     except ConfigError as error:
         raise Usage(f"{path}: {error}") from None
     if after == before:
@@ -141,7 +143,7 @@ def _change(
         raise Usage(f"{path} was changed in the meantime; nothing was written, try again")
     backup = path.with_name(f"{path.name}.toolcrib-backup")
     if remove:
-        if gone or not after.strip():
+        if gone or not (after.strip() or linked):
             path.unlink()
         else:
             replace_file(path, after, stat.S_IMODE(path.stat().st_mode))
