@@ -51,7 +51,13 @@ async def test_one_caller_leaves_threads_to_the_others() -> None:
         slow.append(begin("a", free.wait))
         await asyncio.sleep(0.01)
     assert threads.stuck == 2
+    for _ in range(4):
+        slow.pop().cancel()
+    with pytest.raises(ThreadsExhausted, match="all 2 threads that 'a' may have are stuck"):
+        await begin("a", lambda: 1)
+    slow = []
     free.set()
+    await until(lambda: threads.stuck == 0)
     assert all(await asyncio.gather(*slow))
     assert await asyncio.gather(*(begin("a", lambda: 3) for _ in range(9))) == [3] * 9
 

@@ -42,6 +42,7 @@ class ToolThreads:
         """Jobs that wait until their caller may have another thread."""
         self._taken: Counter[str | None] = Counter()
         """How many threads each caller has, or will have soon; abandoned ones, too, until they come back."""
+        self._stuck_of: Counter[str | None] = Counter()
         self._idle = 0
         self._alive = 0
         self.stuck = 0
@@ -58,6 +59,12 @@ class ToolThreads:
                 raise ThreadsExhausted(
                     f"{self.stuck} earlier tool calls are stuck in their threads; no more are started"
                 )
+            mine = self._taken[job.caller]
+            if mine == self._stuck_of[job.caller] and not finds_room(job.caller, mine, mine, self._limit):
+                raise ThreadsExhausted(
+                    f"all {mine} threads that {job.caller!r} may have are stuck in its earlier calls; no more are "
+                    "started for it until one comes back"
+                )
             self._held.append(job)
             self._begin()
         try:
@@ -72,6 +79,7 @@ class ToolThreads:
                 elif not job.finished:
                     job.abandoned = True
                     self.stuck += 1
+                    self._stuck_of[job.caller] += 1
                     if self._jobs and not self._idle:
                         self._grow()
             raise
@@ -143,6 +151,7 @@ class ToolThreads:
                 job.finished = True
                 if job.abandoned:
                     self.stuck -= 1
+                    self._stuck_of -= Counter([job.caller])
                 self._leave(job)
             del job  # with the context of its call, which may hold a large request, while this thread waits
 
