@@ -389,6 +389,14 @@ async def test_what_is_no_hook_and_no_middleware_is_refused_by_name(folder, hook
         await Toolbox.open(workspace=folder, middleware=[3])
 
 
+async def test_a_query_and_a_context_that_are_none_are_refused_by_name(folder):
+    async with Toolbox.open(workspace=folder) as box:
+        with pytest.raises(TypeError, match="query should be a text, not None"):
+            box.search(None)
+        with pytest.raises(TypeError, match="ctx should be a ToolContext, not 3"):
+            await box.call("read_file", {"path": "x"}, ctx=3)
+
+
 async def test_an_approver_that_is_not_async_is_refused_at_once_and_says_no(folder):
     with pytest.raises(TypeError, match=r"plain function .*lambda.*: write `async def`"):
         Toolbox.open(workspace=folder, approve=lambda request: True)
