@@ -391,9 +391,9 @@ async def test_what_is_no_hook_and_no_middleware_is_refused_by_name(folder, hook
 
 async def test_a_query_and_a_context_that_are_none_are_refused_by_name(folder):
     async with Toolbox.open(workspace=folder) as box:
-        with pytest.raises(TypeError, match="query should be a text, not None"):
+        with pytest.raises(TypeError, match=r"query should be a text: .* it is None"):
             box.search(None)
-        with pytest.raises(TypeError, match="ctx should be a ToolContext, not 3"):
+        with pytest.raises(TypeError, match=r"ctx should be a ToolContext: .* it is 3"):
             await box.call("read_file", {"path": "x"}, ctx=3)
 
 

@@ -165,8 +165,7 @@ class Toolbox:
         call_id: str | None = None,
     ) -> ToolOutput:
         """Run one call through the pipeline. Raises only cancellation, and TypeError for a context that is none."""
-        if not isinstance(ctx, ToolContext | None):
-            raise TypeError(f"ctx should be a ToolContext, not {ctx!r}: ToolContext(session_id=…)")
+        _check_type("ctx", ctx, ToolContext | None, "a ToolContext: ToolContext(session_id=…)")
         return await self.registry.execute(name, arguments, ctx or self.context, call_id=call_id)
 
     async def call_many(self, calls: Any, ctx: ToolContext | None = None) -> ToolOutputs:
@@ -261,8 +260,7 @@ class Toolbox:
 
     def search(self, query: str, limit: int = 5) -> list[Tool]:
         """Return the tools that match a query best, best first, listed or not."""
-        if not isinstance(query, str):
-            raise TypeError(f"query should be a text, not {query!r}: what the tool should do, in a few words")
+        _check_type("query", query, str, "a text: what the tool should do, in a few words")
         return self.registry.search(query, limit)
 
     def new_turn(self, session_id: str) -> None:
@@ -434,6 +432,11 @@ class Opening:
     def __exit__(self, *_: object) -> None:
         if self._box is not None:
             self._box.close()
+
+
+def _check_type(name: str, value: object, wanted: Any, what: str) -> None:
+    if not isinstance(value, wanted):
+        raise TypeError(f"{name} should be {what}; it is {value!r}")
 
 
 def _check_tools(tools: object) -> None:
