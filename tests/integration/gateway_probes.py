@@ -18,7 +18,7 @@ import mcp_types as types
 from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds for one probe; one that takes longer is reported, not waited for."""
 QUIET = 0.4
 """Seconds in which news would have come."""
@@ -79,10 +79,9 @@ class Sight:
 
     async def news(self, *kinds: str, count: int = 1) -> list[Any]:
         """Wait until so much was heard, then a little for more."""
-        for _ in range(100):
-            if len(self.told(*kinds)) >= count:
-                break
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while len(self.told(*kinds)) < count:
+                await asyncio.sleep(0.05)
         await asyncio.sleep(QUIET)
         return self.told(*kinds)
 
