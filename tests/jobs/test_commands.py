@@ -186,7 +186,8 @@ async def test_what_a_killed_worker_ran_is_unknown(place: Place) -> None:
 async def test_what_a_background_command_of_a_killed_chat_printed_is_read_in_the_next_one(place: Place) -> None:
     script = place.work / "replies.json"
     words = place.words("chat", "--model", f"scripted:{script}")
-    command = {"command": "echo $((40+2)); exec sleep 5555", "background": True}
+    long = str(10_000_000 + os.getpid())  # the same test may run beside this one
+    command = {"command": f"echo $((40+2)); exec sleep {long}", "background": True}
     begins = [{"calls": [{"name": "exec", "arguments": command}]}, {"text": "It runs."}]
     script.write_text(json.dumps(begins))
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": place.env}
@@ -195,7 +196,7 @@ async def test_what_a_background_command_of_a_killed_chat_printed_is_read_in_the
         assert chat.stdin is not None
         chat.stdin.write("go\n")
         chat.stdin.flush()
-        wait_until(lambda: place.alive("sleep\0005555"))
+        wait_until(lambda: place.alive(f"sleep\0{long}"))
         (job,) = [status.job for status in await engine.jobs()]
         async with asyncio.timeout(60):
             assert (await anext(engine.events(job.id))).data == "42\n"
