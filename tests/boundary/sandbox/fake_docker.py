@@ -43,6 +43,7 @@ def run(rest):
             sys.stderr.write(f"unknown flag: {name}\n")
             sys.exit(125)
     image = rest.pop(0)
+    rest = rest[: rest.index("--")][:3] + rest[rest.index("--") :]  # nothing is mounted, so nothing is expected
     if image == "missing:image":
         sys.stderr.write(f"docker: Error response from daemon: No such image: {image}\n")
         sys.exit(125)

@@ -21,6 +21,7 @@ from pathlib import Path
 from ....core.errors import SandboxUnavailable
 from ....core.text import lazy_regex
 from ...environment import ALLOWED
+from ...mount_points import mounts
 from ...programs import beneath, host_environment
 from ...spawn import Spawn
 from ...spawner import spawner
@@ -46,7 +47,18 @@ _CLIENT_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN_")
 
 # Images without bash run the command with their sh.
 _SHELL = 'run=$1; shift; command -v bash >/dev/null 2>&1 && exec bash -c "$run" "$@"; exec sh -c "$run" "$@"'
+_SWAPPED = "was changed while the container was made"
+# The engine follows links when it mounts, and a command that runs meanwhile can make some. So before the command, the
+# shell looks at what is mounted. For each name: the folder around it, and what to add to that one's place for its own.
+_LOOK = """n='
+'; t=$n
+while read -r _ _ dev from at _; do t="$t$dev ${from%/} $at$n"; done < /proc/self/mountinfo
+while [ "$1" != -- ]; do x=
+[ -z "$2" ] || { x=${t%" $2$n"*}; x=$n${x##*"$n"}$3; }
+case $t in *"$x $1$n"*) shift 3 ;; *) printf '%b SWAPPED\n' "$1" >&2; exit 126 ;; esac; done
+shift; """.replace("SWAPPED", _SWAPPED)
 _ENGINE_ERROR = lazy_regex(r"Error response from daemon|OCI runtime|crun:|runc create failed", re.IGNORECASE)
+_REFUSED = 126
 _ENGINE_CODES = (125, 126, 127)  # docker-run(1): its own error, a command that cannot be run, one that is missing
 
 
@@ -79,17 +91,19 @@ class DockerSandbox:
         folder = tempfile.mkdtemp(prefix="toolcrib-container-")
         container = _Container(self.engine.program, name, f"{folder}/id", _client_environment())
         passed = _passed(env, self._settings.env)
+        mounted, expected = self._mounts(guards)
         arguments = [
             self.engine.program, "run", "--rm", "--interactive", "--pull", "never", "--name", name,
             "--label", f"{LABEL}={owner()}", "--cidfile", container.id_file, "--log-driver", "none",
             *_walls(self._settings.limits, self._settings.docker.cpus, timeout), *self.engine.arguments,
-            *self._mounts(guards), "--workdir", str(cwd), "--env", f"HOME={HOME}", "--env", f"TMPDIR={TMP}",
+            *mounted, "--workdir", str(cwd), "--env", f"HOME={HOME}", "--env", f"TMPDIR={TMP}",
         ]  # fmt: skip
         for variable in sorted(passed):
             arguments += ["--env", variable]  # the command inherits the value: others can read arguments
-        entry, rest = _command(argv)
+        script, rest = _command(argv)
+        looked = ("-c", _LOOK + script, "sh", *expected, "--")
         return Spawn(
-            argv=[*arguments, "--entrypoint", entry, self.image, *rest],
+            argv=[*arguments, "--entrypoint", "/bin/sh", self.image, *looked, *rest],
             cwd="/",
             env={**passed, **_client_environment()},
             failure=container.failure,
@@ -98,9 +112,10 @@ class DockerSandbox:
             stop=container.stop,
         )
 
-    def _mounts(self, guards: Sequence[ProtectedPaths]) -> list[str]:
-        """Return the mounts. Folders above protected, hidden and withheld names are mounted onto themselves, so that
-        they cannot be moved. What lies in a granted folder is mounted under each name that the folder has."""
+    def _mounts(self, guards: Sequence[ProtectedPaths]) -> tuple[list[str], list[str]]:
+        """Return the mounts, and what to expect of each in the container. Folders above protected, hidden and withheld
+        names are mounted onto themselves, so that they cannot be moved. What lies in a granted folder is mounted under
+        each name that the folder has."""
         fresh = f"rw,exec,nosuid,nodev,mode=1777,size={self._settings.limits.tmp}"
         arguments = ["--tmpfs", f"{TMP}:{fresh}", "--tmpfs", f"{HOME}:{fresh}"]
         changes, asked = self.profile == "workspace-write", self._settings
@@ -125,9 +140,25 @@ class DockerSandbox:
                     binds.pop(name, None)
                 else:
                     binds[name] = os.devnull, False
+        expected = [part for name in arguments[5::2] for part in (_escaped(name.partition(":")[0]), "", "")]
+        points = [each.point for each in mounts()]
         for name, (source, may) in binds.items():
             arguments += _bind(source, name, writable=may)
-        return arguments
+            around = next((str(each) for each in Path(name).parents if str(each) in binds), "")
+            outer = binds[around][0] if around else source
+            own = any(beneath(source, each) and each.startswith(f"{outer}/") for each in points)  # a file system
+            if source != outer and beneath(source, outer) and not own:
+                expected += map(_escaped, (name, around, source[len(outer) :]))
+            else:
+                expected += (_escaped(name), "", "")
+        return arguments, expected
+
+
+def _escaped(path: str) -> str:
+    """Return a path as mountinfo spells it."""
+    for sign in "\\ \t\n":
+        path = path.replace(sign, f"\\{ord(sign):03o}")
+    return path
 
 
 def _names(path: str, roots: Mapping[str, str]) -> list[str]:
@@ -153,6 +184,11 @@ class _Container:
     def failure(self, stderr: str, code: int) -> Exception | None:
         """Return the engine's error, as opposed to a command's: the container does not exist, or never started."""
         self._ended = True
+        if code == _REFUSED and stderr.rstrip().endswith(_SWAPPED):
+            return SandboxUnavailable(
+                f"{stderr.strip()}, so that it would have shown other files. The command did not run. Try again when "
+                "no other command changes it."
+            )
         began = code not in _ENGINE_CODES or not _ENGINE_ERROR.search(stderr)
         if os.path.exists(self.id_file) and began:
             return None
@@ -199,10 +235,10 @@ def _bind(source: str, target: str, *, writable: bool) -> list[str]:
 
 
 def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Return entry point and arguments. Not every image has the host's shell."""
+    """Return the script that starts a command, and its arguments. Not every image has the host's shell."""
     if len(argv) >= 3 and argv[1] == "-c" and os.path.basename(argv[0]) in ("bash", "sh"):
-        return "/bin/sh", ["-c", _SHELL, "sh", *argv[2:]]
-    return argv[0], list(argv[1:])
+        return _SHELL, list(argv[2:])
+    return 'exec "$@"', list(argv)
 
 
 def _passed(env: Mapping[str, str], granted: Sequence[str]) -> dict[str, str]:
