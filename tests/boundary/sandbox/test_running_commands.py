@@ -124,6 +124,58 @@ def test_a_command_that_ends_while_another_one_searches_hides_nothing(
     assert running_commands._searches == {}  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_another_command_made_must_not_be_made_again(ws: Path, ended: bool, times: int) -> None:
+    first = folders(ws)
+    running = first.guards(ws)
+    (ws / ".vscode").mkdir()
+    if ended:
+        assert first.appeared(running) == [".vscode"]  # it is about to be moved away
+    kept = []
+    for _ in range(times):
+        later = folders(ws)
+        kept.append(guards := later.guards(ws))
+    (ws / ".vscode").rmdir()
+    (ws / ".vscode").mkdir()
+    assert later.appeared(guards) == [".vscode"] and running
+    guards[0].started += 10**9  # then nothing has changed since: its end is none of its business
+    assert later.appeared(guards) == []
+
+
+def test_what_is_harmless_at_the_end_of_one_command_is_looked_at_again(ws: Path) -> None:
+    first = folders(ws)
+    running = first.guards(ws)
+    new = ws / "new" / ".git"
+    (new / "hooks").mkdir(parents=True)
+    (new / "config").write_text("[core]\n\tbare = false\n")
+    second = folders(ws)
+    guards = second.guards(ws)  # it may have opened the file under another name
+    assert first.appeared(running) == []
+    third = folders(ws)
+    last = third.guards(ws)  # it may get the opened file from the second
+    del running
+    assert second.appeared(guards) == third.appeared(last) == []
+    with open(new / "config", "a") as file:
+        file.write("\tfsmonitor = ./evil\n")
+    assert second.appeared(guards) == third.appeared(last) == ["new/.git/config"]
+
+
+def test_a_repository_that_another_command_hides_at_the_end_is_looked_at(ws: Path) -> None:
+    first = folders(ws)
+    running = first.guards(ws)
+    for name in ("hooks", "objects"):
+        (ws / "r" / name).mkdir(parents=True)
+    for name in ("HEAD", "config", "hooks/post-update"):
+        (ws / "r" / name).write_text("evil")
+    second = folders(ws).guards(ws)
+    (ws / "r" / "HEAD").rename(ws / "r" / "H2")
+    third = folders(ws).guards(ws)
+    del second
+    gc.collect()
+    assert sorted(first.appeared(running)) == ["r/config", "r/hooks"] and third
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 async def test_another_command_cannot_change_what_a_command_hides(ws: Path, backend: Any) -> None:

@@ -53,6 +53,8 @@ class ProtectedPaths:
     pinned: set[str] = field(default_factory=set[str])
     read_only: set[str] = field(default_factory=set[str])
     existing: dict[str, str] = field(default_factory=dict[str, str])  # path → its real path
+    names: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # path → (folder, name in it)
+    doubtful: set[str] = field(default_factory=set[str])  # made by others meanwhile (`doubt`): new if they change
     named: set[str] = field(default_factory=set[str])  # protected names that exist, under their own paths
     leads: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """What protected links lead to, and links on the way → the path of the first, and its protected name."""
@@ -85,33 +87,50 @@ class ProtectedPaths:
             arguments += ["--ro-bind" if read_only else "--bind", path, path]
         return arguments
 
-    def appeared(self, deep: Iterable[str] = ()) -> list[str]:
+    def appeared(self, deep: Iterable[str] = (), others: Iterable[ProtectedPaths] = ()) -> list[str]:
         """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root.
-        `deep` are further folders to look at."""
+        `deep` are further folders to look at. `others` are commands that may hide what a path is."""
         found: dict[str, None] = {}
-        seen, deep, new = self.search.seen, frozenset(deep), remembered(self.root, self.started)
-        was, cut = self.search, len(seen) >= MAX_FOLDERS
+        deep, new = frozenset(deep), remembered(self.root, self.started)
+        was, cut = self.search, len(self.search.seen) >= MAX_FOLDERS
         search = Search(self.root, was.nearer, (*self.known, *deep), was.depth, closed=was.closed.copy())
-        for base, name in search.names():
+        known = {each: None for other in others for each in other.names.values() if not self.is_deep(each[0])}
+        for base, name in dict.fromkeys((*search.names(), *known)):
             path = f"{base}/{name}"
-            if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
+            unsearched = (cut or base in deep) and base not in new and base not in search.linked
+            if not self.is_made(base, name, unsearched):
                 continue
-            unseen = (cut or base in deep) and base not in seen and base not in search.linked
-            if unseen and base not in new and not self._is_recent(path):
-                continue  # earlier it was not looked for there
-            if path not in self.existing and _is_harmless(path, name):
+            if (path not in self.existing or path in self.doubtful) and _is_harmless(path, name):
                 continue
             path = self._movable(base, name)
             if path not in found and found.keys().isdisjoint(map(str, Path(path).parents)):
                 found[path] = None
         there = (path for path in sorted({*self.held, *self._new()}) if os.path.lexists(path))
         for path in there:
-            if self.existing.get(path) == os.path.realpath(path):
+            if self.is_as_it_was(path):
                 continue
             path = next((link for link in links_followed(path) if path.startswith(f"{link}/")), path)  # it is new
             if path in found or found.keys().isdisjoint(map(str, Path(path).parents)):
                 found[path] = None
         return list(found) if self.absolute else [os.path.relpath(path, self.root) for path in found]
+
+    def is_as_it_was(self, path: str) -> bool:
+        """Return whether a path leads where it did before the command. What is doubtful must not have changed."""
+        same = self.existing.get(path) == os.path.realpath(path)
+        return same and not (path in self.doubtful and self._is_recent(path))
+
+    def is_made(self, base: str, name: str, unsearched: bool) -> bool:
+        """Return whether a protected name is there since the command began, or is another one. `unsearched`: the folder
+        was only searched for it if it was seen."""
+        path = f"{base}/{name}"
+        if not os.path.lexists(path) or _is_granted(name, self.allowed) or self.is_as_it_was(path):
+            return False
+        return not unsearched or base in self.search.seen or self._is_recent(path)
+
+    def is_deep(self, base: str) -> bool:
+        """Return whether a folder was too deep, or beyond too many others, to be searched."""
+        inside, cut = base.removeprefix(self.root), len(self.search.seen) >= MAX_FOLDERS
+        return base not in self.search.seen and (cut or inside == base or inside.count("/") > self.search.depth)
 
     def hold(self, file: HostFile, *, shared: bool = True) -> None:
         """Protect a file or folder that the host runs. If it does not exist, it must not appear. `shared`: other
@@ -122,6 +141,8 @@ class ProtectedPaths:
             self.many.append(file)
         elif shared and not file.place:
             self.shared[file] = None
+        if (base := file.path.removesuffix(f"/{file.name}")) != file.path:
+            self.names[file.path] = (base, file.name)
         for path in file.there():
             self.held.add(path)
             if file.place or (os.path.islink(path) and not file.many):
@@ -201,6 +222,7 @@ class ProtectedPaths:
                 if place.startswith(f"{self.root}/"):
                     self.hold_place(place)
         if shared:
+            self.names[path] = (base, name)
             self.shared[HostFile(real, (protected_by(name) or REPOSITORY).reason, name=name)] = None
         if not real.startswith(self.root + "/"):
             return  # the link leads out of the workspace: another guard protects what is there

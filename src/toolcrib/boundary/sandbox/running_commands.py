@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _running: WeakValueDictionary[int, ProtectedPaths] = WeakValueDictionary()  # without those whose start failed
+_ended: WeakValueDictionary[int, ProtectedPaths] = WeakValueDictionary()  # whose changes are looked at
 _searches: dict[int, list[ProtectedPaths]] = {}  # by the id of the list
 
 
@@ -41,12 +42,30 @@ def begin(guards: Iterable[ProtectedPaths]) -> None:
         _running.update((id(guard), guard) for guard in guards)
 
 
+def others(ended: Iterable[ProtectedPaths] = ()) -> list[ProtectedPaths]:
+    """Return what is protected for commands that run, or whose changes are looked at, or that have just ended."""
+    with _lock:
+        return [*_running.values(), *_ended.values(), *ended]
+
+
+def doubt(guard: ProtectedPaths, ended: Iterable[ProtectedPaths]) -> None:
+    """Let a command that begins take as new, if it changes, what others made. It may be moved away from them while the
+    command runs, which could make it again. Or it is harmless until they end, and the command has it open."""
+    for other in others(ended):
+        for path, (base, name) in guard.names.items():
+            made = beneath(path, other.root) and other.is_made(base, name, other.is_deep(base))
+            if made or path in other.doubtful:
+                guard.doubtful.add(path)
+        guard.doubtful.update(path for path in guard.held & other.held if not other.is_as_it_was(path))
+
+
 def end(guards: Iterable[ProtectedPaths]) -> None:
     """Forget it: the command has ended."""
     with _lock:
         ended = [guard for guard in guards if _running.pop(id(guard), None) is not None]
         for each in _searches.values():
             each += ended
+        _ended.update((id(guard), guard) for guard in ended)
 
 
 def kept_now(root: str, ended: Iterable[ProtectedPaths] = ()) -> Iterator[HostFile]:

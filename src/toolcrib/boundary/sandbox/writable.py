@@ -16,7 +16,7 @@ from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
 from .protected_search import closed_above, remembered
-from .running_commands import begin, end, kept_now, searching
+from .running_commands import begin, doubt, end, kept_now, others, searching
 from .settings import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
@@ -64,6 +64,8 @@ class Writable:
         with searching() as ended:
             guards = [self._guard(root, cwd, ended) for root in sorted(there, key=lambda path: len(path.parts))]
             self._hold_across(guards)
+            for guard in guards:
+                doubt(guard, ended)
             begin(guards)
         return guards
 
@@ -82,7 +84,10 @@ class Writable:
         in the workspace relative to it."""
         guards = list(guards)
         end(guards)
-        found = {self._workspace / path: path for guard in guards for path in guard.appeared(remembered(guard.root))}
+        running = others()
+        found = {
+            self._workspace / path: path for guard in guards for path in guard.appeared(remembered(guard.root), running)
+        }
         if guards:
             for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
                 root = next((guard for guard in guards if path.is_relative_to(guard.root)), None)
