@@ -176,6 +176,28 @@ def test_a_repository_that_another_command_hides_at_the_end_is_looked_at(ws: Pat
     assert sorted(first.appeared(running)) == ["r/config", "r/hooks"] and third
 
 
+def test_what_another_program_replaced_could_be_changed_by_the_command(ws: Path) -> None:
+    first, notes = folders(ws), list[str]()
+    guards = first.guards(ws)
+    (ws / "bare.git" / "hooks" / "new.sample").touch()
+    assert first.appeared(guards, notes) == notes == []
+    (ws / "new").touch()
+    (ws / "new").rename(ws / "bare.git" / "config")
+    (ws / "other.git" / "config").unlink()
+    assert first.appeared(guards, notes) == []
+    assert len(notes) == 1 and "[bare.git/config: another program changed or replaced it" in notes[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+async def test_a_command_says_what_was_replaced_while_it_ran(ws: Path) -> None:
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap"), ws)
+    spawn = sandbox.wrap(["/bin/true"], cwd=ws, env=command_environment(), timeout=60)
+    await run(spawn, timeout=60)
+    (ws / "new").touch()
+    (ws / "new").rename(ws / "bare.git" / "config")
+    assert spawn.appeared() == [] and "bare.git/config" in spawn.notes[0]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 async def test_another_command_cannot_change_what_a_command_hides(ws: Path, backend: Any) -> None:

@@ -142,7 +142,7 @@ class BubblewrapSandbox:
         def appeared() -> list[str]:
             notes.extend(handshake.notes())
             refused.extend(outlet.refused() if outlet is not None else ())
-            return self._writable.appeared(guards)
+            return self._writable.appeared(guards, notes if layer is None else None)
 
         # The command inherits the environment. In the arguments, every user could read the granted secrets.
         return Spawn(

@@ -55,6 +55,7 @@ class ProtectedPaths:
     existing: dict[str, str] = field(default_factory=dict[str, str])  # path → its real path
     names: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # path → (folder, name in it)
     doubtful: set[str] = field(default_factory=set[str])  # made by others meanwhile (`doubt`): new if they change
+    states: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])  # of `read_only`, before
     named: set[str] = field(default_factory=set[str])  # protected names that exist, under their own paths
     leads: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """What protected links lead to, and links on the way → the path of the first, and its protected name."""

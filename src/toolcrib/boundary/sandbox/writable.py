@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
+import stat
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
+from ...core.text import one_line
 from ..host_file import HostFile, both_names
 from ..host_files import host_files_in, own_data_in
 from ..programs import beneath, within_any
@@ -19,6 +22,7 @@ from .protected_search import closed_above, remembered
 from .running_commands import begin, doubt, end, kept_now, others, searching
 from .settings import Profile, SandboxSettings
 
+log = logging.getLogger(__name__)
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
 _MAX_KNOWN = 20_000  # folders with protected names that are remembered, per root
 
@@ -66,6 +70,7 @@ class Writable:
             self._hold_across(guards)
             for guard in guards:
                 doubt(guard, ended)
+                guard.states = {path: _state(path) for path in guard.read_only}
             begin(guards)
         return guards
 
@@ -79,21 +84,37 @@ class Writable:
             for inner in (other.root for other in guards if other.root.startswith(f"{guard.root}/")):
                 guard.hold_place(inner)
 
-    def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:
+    def appeared(self, guards: Iterable[ProtectedPaths], notes: list[str] | None = None) -> list[str]:
         """Return the protected names that a command made, and the files that rules forbid to change, each once; those
-        in the workspace relative to it."""
+        in the workspace relative to it. Add `notes` about those that were mounted and are not any more."""
         guards = list(guards)
         end(guards)
         running = others()
         found = {
             self._workspace / path: path for guard in guards for path in guard.appeared(remembered(guard.root), running)
         }
+        if notes is not None:
+            notes.extend(self._replaced(guards))
         if guards:
             for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
                 root = next((guard for guard in guards if path.is_relative_to(guard.root)), None)
                 if root is not None and str(path) not in root.held:
                     found[path] = str(path) if root.absolute else os.path.relpath(path, self._workspace)
         return list(found.values())
+
+    def _replaced(self, guards: Iterable[ProtectedPaths]) -> list[str]:
+        """Say which protected files were replaced. Then the kernel removes what is mounted on them in other mount
+        namespaces (rename(2), unlink(2)), so that the command could change the new ones."""
+        paths = [path for guard in guards for path, was in guard.states.items() if _state(path) not in ((), was)]
+        if not paths:
+            return []
+        shown = ", ".join(one_line(os.path.relpath(path, self._workspace)) for path in sorted(paths)[:10])
+        text = (
+            f"{shown}: another program changed or replaced it while the command ran. From then on the command could "
+            "change it, too, and other programs run or trust it"
+        )
+        log.warning("%s. Look at it.", text)
+        return [f"[{text}. Tell the user to look at it.]"]
 
     def _guard(self, root: Path, cwd: Path, ended: list[ProtectedPaths]) -> ProtectedPaths:
         with self._lock:
@@ -125,3 +146,12 @@ class Writable:
             bases = self._known.setdefault(root, {})
             bases.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with the folders that were known before
         return found
+
+
+def _state(path: str) -> tuple[int, ...]:
+    """Return what a file has no more when it is replaced. Numbers of inodes are used again; folders change."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ()
+    return status.st_ino, 0 if stat.S_ISDIR(status.st_mode) else status.st_ctime_ns

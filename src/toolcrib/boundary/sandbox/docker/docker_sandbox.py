@@ -92,6 +92,7 @@ class DockerSandbox:
         container = _Container(self.engine.program, name, f"{folder}/id", _client_environment())
         passed = _passed(env, self._settings.env)
         mounted, expected = self._mounts(guards)
+        notes = list[str]()
         arguments = [
             self.engine.program, "run", "--rm", "--interactive", "--pull", "never", "--name", name,
             "--label", f"{LABEL}={owner()}", "--cidfile", container.id_file, "--log-driver", "none",
@@ -108,7 +109,8 @@ class DockerSandbox:
             env={**passed, **_client_environment()},
             failure=container.failure,
             cleanup=lambda: container.gone(folder),
-            appeared=lambda: self._writable.appeared(guards),
+            appeared=lambda: self._writable.appeared(guards, notes),
+            notes=notes,
             stop=container.stop,
         )
 
