@@ -30,10 +30,14 @@ class ProtectedName:
 _SHELL = "a shell runs it at start"
 _LOGIN = "it is run when you log in"
 _DESKTOP = "Library/Application Support" if sys.platform == "darwin" else ".config"
+_NAMED = "version control runs the hooks and programs that it names"
+_REPL = "the interpreter runs it when it is started there"
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
-    ("Mercurial and Jujutsu run the hooks and programs that it names", (".hg/hgrc", ".jj/repo/config.toml")),
+    (_NAMED, (".hg/hgrc", ".hg/hgrc-not-shared", ".hgrc", ".config/hg", ".pijul/config", "_darcs/prefs/defaults")),
+    (_NAMED, (".jj/repo/config.toml", ".jj/workspace-config.toml", ".jjconfig.toml", ".config/jj")),
+    ("Jujutsu runs git in it", (".jj/repo/store/git/config", ".jj/repo/store/git/hooks")),
     ("Mercurial reads settings from the folder that it names", (".hg/sharedpath",)),
     ("it says what an agent may run", (".mcp.json", ".claude", ".codex", ".cursor/mcp.json", ".cursor/hooks.json")),
     ("it says what an agent may run", (".gemini", ".kiro", ".roo/mcp.json", ".amazonq/mcp.json", "opencode.json")),
@@ -60,6 +64,7 @@ _BY_REASON = (
     ("the editor loads extensions from it", (".vscode-server", ".cursor-server", ".windsurf-server")),
     ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".vimrc")),
     ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit", ".pdbrc")),
+    (_REPL, (".Rprofile", ".irbrc", ".pryrc", ".iex.exs", ".ghci", ".ocamlinit", ".octaverc", ".erlang")),
     (_SHELL, (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile")),
     (_SHELL, (".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish", ".bash_aliases", ".inputrc")),
     (_SHELL, (".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".bash_completion", ".oh-my-zsh")),
