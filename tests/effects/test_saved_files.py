@@ -73,6 +73,19 @@ def test_of_commands_that_run_at_once_none_takes_the_cover_of_another(room: Room
         undo(room.journal, "call_1")
 
 
+def test_what_was_moved_away_from_another_command_is_not_brought_back(room: Room) -> None:
+    (room.root / "sub" / ".vscode").mkdir(parents=True)  # a command has made it, and has not ended
+    (room.root / "sub" / ".vscode" / "tasks.json").touch()
+    (room.root / "plain").touch()
+    second = room.saver.save()
+    room.journal.move_to_trash("sub/.vscode", "undo-1", "it is protected")
+    room.saver.forget("sub/.vscode")
+    (room.root / "plain").unlink()
+    assert "changed 1 file;" in room.saver.outcome(second, CTX).undo
+    undo(room.journal, "call_1")
+    assert sorted(room.state()) == ["plain", "sub"]
+
+
 def test_a_command_of_another_process_that_took_the_copy_is_named(room: Room) -> None:
     (room.root / "a").write_text("before")
     first, second = room.saver.save(), FileSaver(room.journal).save()

@@ -64,6 +64,9 @@ class SavesFiles(Protocol):
     def save(self) -> Any:
         """Save the files of the workspace as they are. Blocks, and never raises."""
 
+    def forget(self, path: str) -> None:
+        """Leave out what was moved away from the command that made it: undoing another one would bring it back."""
+
     def outcome(self, saved: Any, ctx: ToolContext) -> CommandOutcome:
         """Let undo cover what the command deleted or rewrote since. Blocks; call it once."""
         ...

@@ -321,6 +321,8 @@ class CommandRunner:
                     self._make_movable(path)
                     self._move_to_trash(path, undo_id, reason, tool="undo")
                 moved.append(path)
+                if self._saver is not None:
+                    self._saver().forget(path)
             except Exception:  # the person must learn about the file, even if the journal fails
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)

@@ -18,9 +18,11 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from ..boundary.copy_tree import copy_tree
 from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
 from ..boundary.sandbox.protected_search import may_hold_names, remember
 from ..builtin.command_effects import CommandOutcome
@@ -51,7 +53,7 @@ PATHS = ".paths"
 Key = str
 
 
-@dataclass(slots=True)
+@dataclass
 class SavedFiles:
     """The files of a workspace before a command: path → key, and its folders: path → mode. `why` says what is not
     saved. `guarded` are folders that may have protected names, as absolute paths."""
@@ -71,7 +73,7 @@ class FileSaver:
         self._folder = journal.folder.saved
         private = journal.ws.private
         self._ours = private.holds if private.lie_in(str(self._root)) else None
-        self._running: set[int] = set()
+        self._running: WeakValueDictionary[int, SavedFiles] = WeakValueDictionary()
         """The commands whose outcome is not known yet: while there are several, each needs the copies."""
 
     def covers(self, path: str) -> bool:
@@ -88,7 +90,7 @@ class FileSaver:
     def save(self) -> SavedFiles:
         """Save the files as they are now. Blocks. Never raises: what cannot be saved is named in the result."""
         saved = SavedFiles()
-        self._running.add(id(saved))
+        self._running[id(saved)] = saved
         try:
             private_folder(self._folder)
             known = set(os.listdir(self._folder))
@@ -104,23 +106,30 @@ class FileSaver:
             saved.why = error.strerror or str(error)
         return saved
 
+    def forget(self, path: str) -> None:
+        """Leave out what was moved away from the command that made it: undoing another one would bring it back."""
+        for saved in filter(None, [each() for each in self._running.valuerefs()]):
+            for known in (saved.keys, saved.folders):
+                for each in [each for each in [*known] if beneath(each, path)]:
+                    known.pop(each, None)
+
     def outcome(self, saved: SavedFiles, ctx: ToolContext) -> CommandOutcome:
         """Put what the command deleted or rewrote into the journal. Blocks; call it once."""
-        now = SavedFiles()
+        now, keys = SavedFiles(), saved.keys.copy()
         with contextlib.suppress(OSError):
             _Saving(now, None, -1, self._ours).walk(self._root)
             if now.why == _TOO_LARGE and not saved.why:
-                (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, saved.keys)))
+                (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, keys)))
         if _TOO_LARGE not in (saved.why, now.why):
             remember(str(self._root), now.guarded, set(now.guarded).difference(saved.guarded))
-        gone = [path for path, key in saved.keys.items() if now.keys.get(path) != key]
+        gone = [path for path, key in keys.items() if now.keys.get(path) != key]
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
         call = ctx.call_id or "exec"
         kept = folders = 0
         problem = saved.why
         looked: dict[str, str] = {}
-        for path, mode in saved.folders.items():  # the outer ones first: undo takes the newest change back first
+        for path, mode in [*saved.folders.items()]:  # the outer ones first: undo takes the newest change back first
             if now.folders.get(path) != mode:
                 try:
                     folders += self._note_folder(path, mode, call, ctx.session_id, bool(self._in_the_way(path, looked)))
@@ -129,13 +138,13 @@ class FileSaver:
         for path in gone:
             try:
                 hidden = self._in_the_way(os.path.dirname(path), looked)
-                kept += self._keep(path, saved.keys[path], call, ctx.session_id, bool(hidden))
+                kept += self._keep(path, keys[path], call, ctx.session_id, bool(hidden))
             except (OSError, ToolcribError) as error:
                 problem = str(error)
         for path in {way for way in looked.values() if way}:  # the newest changes: undo takes them back first
             self._note_in_the_way(path, call, ctx.session_id)
         outcome = CommandOutcome(touches=frozenset(gone).__contains__)
-        made = 0 if problem or now.why else len(now.keys.keys() - saved.keys.keys())
+        made = 0 if problem or now.why else len(now.keys.keys() - keys.keys())
         if kept or folders:
             stay = f", and leaves the {_files(made)} that it made" if made else ""
             what = [_files(kept)] if kept else []
@@ -146,7 +155,7 @@ class FileSaver:
             self._journal.prune_sometimes()
         elif made:
             outcome.undo = f"(undo does not cover the {_files(made)} that it made)"
-        self._running.discard(id(saved))
+        self._running.pop(id(saved), None)
         if problem:
             outcome.notes.append(f"[undo does not cover all that this command may have changed: {problem}]")
             outcome.undo = outcome.undo if kept or folders else ""  # the note says it
