@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib import Toolbox
 from toolcrib.boundary import git_identity, git_settings
-from toolcrib.boundary.git_settings import named_by_git
+from toolcrib.boundary.git_settings import entries, named_by_git
 from toolcrib.boundary.host_files import RULE_HOST_FILES, host_file_at, host_files_in
 from toolcrib.boundary.path_judgement import judge_path
 from toolcrib.boundary.sandbox.protected_paths import find_protected_paths
@@ -260,3 +260,8 @@ def test_files_that_include_the_same_file_many_times_are_read_once(tmp_path: Pat
     assert len(found) == 9 * 3 + 1
     assert git_identity._user(tmp_path / "0", "/home/ann", None, known := {}) == {"name": "Ann"}
     assert len(known) == 10
+
+
+def test_a_value_ends_at_a_nul_as_for_git(tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b'[core]\n\thooksPath = hk\0x\n\tpager = "p\0q" \n[a]\n\tb = c\n')
+    assert [each.value for each in entries(str(tmp_path / "config"))] == ["hk", "p", "c"]

@@ -26,7 +26,7 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
     try:
         if os.path.isfile(git):  # of a submodule or another worktree
             with open(git, "rb") as file:
-                named = os.fsdecode(file.read(4096)).removeprefix("gitdir: ").rstrip("\r\n")
+                named = os.fsdecode(file.read(4096).partition(b"\0")[0]).removeprefix("gitdir: ").rstrip("\r\n")
             git = os.path.join(folder, named)
         names = _files(git)
     except OSError:

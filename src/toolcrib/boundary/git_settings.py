@@ -141,15 +141,15 @@ def _parsed(text: str) -> Iterator[GitSetting]:
 
 
 def text_of(path: str | Path) -> str:
-    """Return the text of a plain file; "" if there is none. Raises ConfigError if it is too large: git would read it,
-    and run what it names."""
+    """Return the text of a plain file, each line up to a NUL, which ends a name for git; "" if there is none. Raises
+    ConfigError if it is too large: git would read it, and run what it names."""
     try:
         text = read_regular(path, _MAX_BYTES) or b""
     except OSError:
         return ""
     if len(text) > _MAX_BYTES:
         raise ConfigError(f"{path} is larger than {_MAX_BYTES:,} bytes, so what git runs here is not known; shorten it")
-    return os.fsdecode(text)
+    return os.fsdecode(re.sub(rb"\0[^\n]*", b"", text) if b"\0" in text else text)
 
 
 def holds_password(path: str | Path) -> bool:

@@ -194,6 +194,26 @@ def test_a_folder_that_dots_leave_must_stay_a_folder(
     assert folders.appeared(guards) == ["sub"]
 
 
+@pytest.mark.parametrize(("path", "content"), [
+    ("sub/.git", "gitdir: a\0b"), ("sub/.git/commondir", "a\0b"), ("sub/.git/config", "[core]\nhooksPath = h\0x\n"),
+    ("sub/.git/config", "[core]\nworktree = h\0x\n[include]\npath = i\0x\n[core]\nfsmonitor = sh f\0x\n"),
+])  # fmt: skip
+def test_a_nul_in_what_a_command_made_stops_no_check(tmp_path: Path, path: str, content: str) -> None:
+    folders = Writable(tmp_path, SandboxSettings(), "workspace-write")
+    guards = folders.guards(tmp_path)
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(content)
+    (tmp_path / ".envrc").touch()
+    found = folders.appeared(guards)
+    assert sorted(found) == [".envrc", path]
+    workspace = Workspace(tmp_path)
+    try:
+        judge_path(workspace, "sub/x", write=True)
+    finally:
+        workspace.close()
+    folders.guards(tmp_path / "sub")
+
+
 @pytest.mark.parametrize("owner", ["home", "ws/sub"])
 @pytest.mark.parametrize(("link", "name"), [
     (".config", "fish"), (".cursor", "mcp.json"), (".local/share", "systemd"), (".jj/repo", "config.toml"),
