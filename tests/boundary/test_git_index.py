@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,20 @@ def test_what_is_no_index(tmp_path: Path, index: bytes | None) -> None:
         (tmp_path / ".git" / "index").write_bytes(index)
     assert linked_folders(str(tmp_path)) == []
     assert linked_folders(str(tmp_path / "no")) == []
+
+
+def test_names_that_repeat_each_other_use_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_index, "_MAX_BYTES", 1 << 22)  # a read begins with so much
+    (tmp_path / ".git").mkdir()
+    entry = bytes(24) + (0o160000).to_bytes(4) + bytes(32) + (4000).to_bytes(2)
+    first, others = entry + b"\0" + b"a" * 4000 + b"\0", (entry + b"\1b\0") * 20_000
+    (tmp_path / ".git" / "index").write_bytes(b"DIRC" + (4).to_bytes(4) + (20_001).to_bytes(4) + first + others)
+    tracemalloc.start()
+    try:
+        assert linked_folders(str(tmp_path)) == []
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_link_on_the_way_is_not_followed(tmp_path: Path) -> None:

@@ -121,7 +121,8 @@ def _entries(index: bytes, shared: bool) -> Iterator[tuple[bytes, bool]]:
 
 
 def _parsed(index: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
-    version, at, name, head = int.from_bytes(index[4:8]), 12, b"", 42 + size
+    version, at, name, head, total = int.from_bytes(index[4:8]), 12, b"", 42 + size, 0
+    most = 8 * len(index) + (1 << 20)  # in version 4 each name may have all of the one before
     for _ in range(int.from_bytes(index[8:12])):
         begins = at + head
         flags = int.from_bytes(index[begins - 2 : begins])
@@ -131,7 +132,8 @@ def _parsed(index: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
             name = name[: len(name) - less]
         ends = index.index(0, begins)
         name = (name if version == 4 else b"") + index[begins:ends]
-        if flags & 0xFFF not in (len(name), 0xFFF):
+        total += len(name)
+        if flags & 0xFFF not in (len(name), 0xFFF) or total > most:
             raise ValueError
         yield name, index[at + 24 : at + 28] == _LINK
         at = ends + 1 if version == 4 else at + ((ends - at) // 8 + 1) * 8
