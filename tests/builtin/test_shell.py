@@ -394,6 +394,18 @@ async def test_what_should_not_stay_is_moved_though_the_command_took_the_rights(
     assert "[d/.vscode moved to the trash" in output.for_llm
 
 
+async def test_what_the_trash_does_not_take_is_renamed(boxed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It failed where a command had filled the disk."""
+
+    def full(*given: Any, **named: Any) -> None:
+        raise ToolError("the journal cannot be written: database or disk is full")
+
+    monkeypatch.setattr(boxed.runner, "_move_to_trash", full)
+    output = await boxed.shell.exec("mkdir -p d/.vscode; ln -s x .envrc", ctx=CALLER)
+    assert "d/.vscode (now moved-away-" in output.for_llm and ".envrc (now moved-away-" in output.for_llm
+    assert not (boxed.root / ".envrc").is_symlink() and not (boxed.root / "d" / ".vscode").exists()
+
+
 async def test_without_a_trash_the_person_should_know(tmp_path: Path) -> None:
     root = tmp_path / "w"
     root.mkdir()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ..boundary.capture import SpillTarget
+from ..boundary.descriptors import closing_fd
 from ..boundary.environment import command_environment
 from ..boundary.git_identity import git_identity
 from ..boundary.sandbox import Sandbox
@@ -309,6 +310,7 @@ class CommandRunner:
         undo_id = f"undo-{secrets.token_hex(4)}"
         reason = f"a command made it ({call_id or 'exec'}), and it is protected or denied"
         moved: list[str] = []
+        renamed: list[str] = []
         failed: list[str] = []
         for path in paths:
             if self._move_to_trash is None:
@@ -325,8 +327,20 @@ class CommandRunner:
                     self._saver().forget(path)
             except Exception:  # the person must learn about the file, even if the journal fails
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
-                failed.append(path)
-        return appeared(moved, failed, f"--force {undo_id}" if links else undo_id)
+                new = self._renamed(path)
+                (renamed if new else failed).append(f"{path} (now {new})" if new else path)
+        return appeared(moved, renamed, failed, f"--force {undo_id}" if links else undo_id)
+
+    def _renamed(self, path: str) -> str:
+        """Give what the trash does not take (the disk may be full) a name that nothing runs; return it, or ""."""
+        try:
+            parent, name, _ = self.workspace.open_parent(path)
+            with closing_fd(parent):
+                new = f"moved-away-{secrets.token_hex(4)}"
+                os.rename(name, new, src_dir_fd=parent, dst_dir_fd=parent)
+        except (OSError, ToolError):
+            return ""
+        return new
 
     def _make_movable(self, path: str) -> None:
         """Give this user the rights on a path, and on its folder, that a command has taken."""

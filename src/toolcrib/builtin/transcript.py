@@ -76,7 +76,7 @@ def ending(result: ProcessResult) -> list[str]:
     return [*lines, f"[{why}]"] if why else lines
 
 
-def appeared(moved: Sequence[str], failed: Sequence[str], undo_id: str) -> list[str]:
+def appeared(moved: Sequence[str], renamed: Sequence[str], failed: Sequence[str], undo_id: str) -> list[str]:
     """Return notes about files with protected names that a command created. `undo_id` may have an option before it."""
     lines: list[str] = []
     if moved:
@@ -84,6 +84,11 @@ def appeared(moved: Sequence[str], failed: Sequence[str], undo_id: str) -> list[
             f"[{_names(moved)} moved to the trash: the command made or replaced what other programs run or trust, or "
             "what a rule denies. To make it, use a file tool, which asks; a command needs a grant "
             f"(sandbox.allow_protected). The user can bring it back: toolcrib undo {undo_id}]"
+        )
+    if renamed:
+        lines.append(
+            f"[{_names(renamed)}: renamed, because the command made or replaced what other programs run or trust, and "
+            "it could not be moved to the trash (perhaps the disk is full). Tell the user.]"
         )
     if failed:
         lines.append(
