@@ -161,6 +161,22 @@ def test_what_is_harmless_at_the_end_of_one_command_is_looked_at_again(ws: Path)
     assert second.appeared(guards) == third.appeared(last) == ["new/.git/config"]
 
 
+def test_what_is_in_a_folder_that_a_tool_has_made_meanwhile_stays(ws: Path) -> None:
+    first = folders(ws)
+    running = first.guards(ws)
+    (ws / "node_modules" / "p" / ".vscode").mkdir(parents=True)  # it is installing
+    second = folders(ws).guards(ws)
+    (ws / "node_modules" / ".package-lock.json").touch()
+    assert first.appeared(running) == [] and second
+
+
+def test_what_is_in_another_granted_folder_is_none_of_its_business(ws: Path) -> None:
+    (ws.parent / "ws-lib" / ".vscode").mkdir(parents=True)
+    both = folders(ws, write_roots=(ws.parent / "ws-lib",))
+    guards = both.guards(ws)
+    assert both.appeared(guards) == []
+
+
 def test_a_repository_that_another_command_hides_at_the_end_is_looked_at(ws: Path) -> None:
     first = folders(ws)
     running = first.guards(ws)

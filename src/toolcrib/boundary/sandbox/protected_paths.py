@@ -29,6 +29,7 @@ from .protected_search import (
     REPOSITORY_NAMES,
     Search,
     closed_above,
+    is_generated,
     remember,
     remembered,
 )
@@ -129,9 +130,12 @@ class ProtectedPaths:
         return not unsearched or base in self.search.seen or self._is_recent(path)
 
     def is_deep(self, base: str) -> bool:
-        """Return whether a folder was too deep, or beyond too many others, to be searched."""
-        inside, cut = base.removeprefix(self.root), len(self.search.seen) >= MAX_FOLDERS
-        return base not in self.search.seen and (cut or inside == base or inside.count("/") > self.search.depth)
+        """Return whether a folder was too deep to be searched, beyond too many others, or in one that a tool made."""
+        if base in self.search.seen or not beneath(base, self.root):
+            return base not in self.search.seen
+        above = [base, *map(str, Path(base).parents)][: base.count("/") - self.root.count("/")]
+        cut = len(self.search.seen) >= MAX_FOLDERS or len(above) > self.search.depth
+        return cut or any(is_generated(os.path.basename(each), each) for each in above)
 
     def hold(self, file: HostFile, *, shared: bool = True) -> None:
         """Protect a file or folder that the host runs. If it does not exist, it must not appear. `shared`: other
