@@ -170,6 +170,14 @@ def test_what_is_in_a_folder_that_a_tool_has_made_meanwhile_stays(ws: Path) -> N
     assert first.appeared(running) == [] and second
 
 
+def test_what_only_another_command_takes_for_a_link_that_counts_stays(ws: Path) -> None:
+    (ws / "a" / ".claude").mkdir(parents=True)
+    (ws / "a" / ".claude" / "all").symlink_to(ws)  # in a folder around it this is not the whole
+    other = folders(ws, write_roots=(ws.parent,)).guards(ws)
+    own = folders(ws)
+    assert own.appeared(own.guards(ws)) == [] and other
+
+
 def test_what_is_in_another_granted_folder_is_none_of_its_business(ws: Path) -> None:
     (ws.parent / "ws-lib" / ".vscode").mkdir(parents=True)
     both = folders(ws, write_roots=(ws.parent / "ws-lib",))

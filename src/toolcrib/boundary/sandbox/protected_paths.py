@@ -96,8 +96,9 @@ class ProtectedPaths:
         deep, new = frozenset(deep), remembered(self.root, self.started)
         was, cut = self.search, len(self.search.seen) >= MAX_FOLDERS
         search = Search(self.root, was.nearer, (*self.known, *deep), was.depth, closed=was.closed.copy())
-        known = {each: None for other in others for each in other.names.values() if not self.is_deep(each[0])}
-        for base, name in dict.fromkeys((*search.names(), *known)):
+        known = dict.fromkeys(each for other in others for each in other.names.values())
+        hidden = (each for each in known if _is_of_repository(each[1]) and not self.is_deep(each[0]))
+        for base, name in dict.fromkeys((*search.names(), *hidden)):
             path = f"{base}/{name}"
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
             if not self.is_made(base, name, unsearched):
@@ -277,6 +278,11 @@ def _is_harmless(path: str, name: str) -> bool:
     except (OSError, ValueError):
         pass
     return False
+
+
+def _is_of_repository(name: str) -> bool:
+    """Return whether a name counts only in a repository, which is a plain folder without HEAD."""
+    return name in REPOSITORY_NAMES or name.startswith(".git/modules/")
 
 
 def _without_waiting(path: str, flags: int) -> int:
