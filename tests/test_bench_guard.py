@@ -92,7 +92,7 @@ def test_each_row_has_a_recorded_value_and_no_value_is_without_a_row():
     assert set(tomllib.loads(guard.RECORDED.read_text())) == rows
 
 
-@pytest.mark.parametrize("margin", [guard.CPU, guard.WALL])
+@pytest.mark.parametrize("margin", [guard.CPU, guard.CALL, guard.WALL])
 def test_no_margin_lets_more_than_a_doubling_through(margin):
     assert 1.5 <= margin <= 2.0
 
