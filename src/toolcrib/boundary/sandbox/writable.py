@@ -22,7 +22,7 @@ from .protected_search import closed_above, remembered
 from .running_commands import begin, doubt, end, kept_now, others, searching
 from .settings import Profile, SandboxSettings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("toolcrib.boundary")
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
 _MAX_KNOWN = 20_000  # folders with protected names that are remembered, per root
 
