@@ -6,7 +6,7 @@
     python benchmarks/guard.py --page docs/benchmarks.md    # write the figures of this run into that page, too
 
 A row is ours divided by its floor, both measured in one run, in turns, the smallest of each: what else runs on the
-machine only adds. A row fails above its recorded value times its margin: 1.75, or 2 for wall time of processes and for
+machine only adds. A row fails above its recorded value times its margin: 1.5, or 2 for wall time of processes and for
 CPU of calls, or 1.15 for instructions. (With the same instructions CPU differs by up to 1.5 between machines, and
 between hours.) The group of a failing row is measured up to twice more and the best counts, so noise does not fail a
 build. A row that the machine cannot run (no bubblewrap, no valgrind) is reported as skipped.
@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "recorded.toml"
 TRIES = 3
 RECORDINGS = 3
-CPU, CALL, WALL, COUNT = 1.75, 2.0, 2.0, 1.15
+CPU, CALL, WALL, COUNT = 1.5, 2.0, 2.0, 1.15
 """Margins: of CPU time and memory; of CPU of a call, whose instructions are counted, too; of wall time where other
 processes take part; of instructions, which hardly vary."""
 

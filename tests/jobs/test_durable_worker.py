@@ -347,7 +347,9 @@ async def test_a_job_that_may_not_go_on_is_not_one_that_failed(jobs_postgres: st
 
 
 @pytest.mark.slow
-async def test_a_lost_job_is_unknown_also_when_that_cannot_be_noted_at_first(jobs_postgres: str) -> None:
+async def test_a_lost_job_is_unknown_also_when_that_cannot_be_noted_at_first(
+    jobs_postgres: str, caplog: pytest.LogCaptureFixture
+) -> None:
     engine, noted = DurableEngine(jobs_postgres, first_pause=0.01, poll=0.05, lease=2.0), list[str]()
 
     async def run(job: Job, run: JobRun) -> JobOutcome:
@@ -368,6 +370,7 @@ async def test_a_lost_job_is_unknown_also_when_that_cannot_be_noted_at_first(job
         end = await engine.result("effects", DEADLINE)
         assert end.state == "unknown" and "not known" in end.reason, end
         assert noted == ["effects"] * 3
+        assert caplog.text.count("cannot be noted") == 1
     finally:
         await engine.aclose()
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import itertools
+import logging
 import math
 import threading
 import time
@@ -41,6 +42,8 @@ from .job_store import SCHEMA, JobRow, JobStore
 from .pace import Pace
 from .runs import APPLICATION, EVENTS, VERSION, WORKFLOW, go_on, queue_limits, queue_of, route, routes, split_run_id
 from .worker_lease import FileLease, HeartbeatLease, WorkerLease
+
+log = logging.getLogger("toolcrib.jobs")
 
 _GLANCE = 0.25
 """Seconds between two looks at the lease."""
@@ -285,10 +288,15 @@ class DurableWorker:
 
     async def _tell_lost(self, job_id: str, lease: WorkerLease | None) -> None:
         """Tell the host that a job was cut off, again until it could note that: its record may be away for a while."""
+        said = False
         while not self._draining and lease is not None and lease.valid():
-            with contextlib.suppress(Exception):
+            try:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_told(self._lost, job_id), self._loop))
                 return
+            except Exception as error:
+                if not said:
+                    log.warning("that %s was cut off cannot be noted; it is tried again until it is: %s", job_id, error)
+                said = True
             await asyncio.sleep(_GLANCE)
         raise asyncio.CancelledError  # whoever takes it over tells it
 

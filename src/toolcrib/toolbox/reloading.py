@@ -15,7 +15,7 @@ from ..boundary.host_files import host_files_in
 from ..config.rules import rules_of
 from ..core.dataclass import dataclass
 from ..core.settings import annotations_of
-from ..policy.policy import MODES
+from ..policy.policy import stricter
 from ..policy.secrets.grants import Secrets
 from ..policy.secrets.redact import Redactor
 from ..sources.settings import PluginsSettings
@@ -55,7 +55,7 @@ def prepare_reload(box: Toolbox, new: Settings) -> Reload:
     only = replace(old, hooks=(), secrets={}, mcp_servers={}, plugins=PluginsSettings())
     policy: dict[str, Any] = {}
     if "mode" in differing:
-        strictest = min(new.mode, box.chosen_mode or new.mode, key=[*MODES].index)
+        strictest = stricter(new.mode, box.chosen_mode or new.mode)
         steps["mode"] = lambda: house.policy.use_mode(strictest)
     if "approval" in differing:
         given = new.approval

@@ -165,7 +165,8 @@ class Toolbox:
         call_id: str | None = None,
     ) -> ToolOutput:
         """Run one call through the pipeline. Raises only cancellation, and TypeError for a context that is none."""
-        _check_type("ctx", ctx, ToolContext | None, "a ToolContext: ToolContext(session_id=…)")
+        if ctx is not None:
+            _check_type("ctx", ctx, ToolContext, "a ToolContext: ToolContext(session_id=…)")
         return await self.registry.execute(name, arguments, ctx or self.context, call_id=call_id)
 
     async def call_many(self, calls: Any, ctx: ToolContext | None = None) -> ToolOutputs:
