@@ -127,7 +127,8 @@ class ShellTools:
             command: The command line, as for `bash -c`.
             timeout: Seconds after which it is ended.
             working_dir: Folder to run it in, inside the workspace or a granted folder; usually the workspace.
-            background: Return at once; timeout does not apply. It is a job where there is the tool job, else a session.
+            background: Return at once; it has no timeout and cannot change .git. It is a job if there is the tool job,
+                else a session.
             interactive: With background, a session always: exec_session gives it input. It ends with this process.
             more_rights: Ask for more rights, for a command that failed and whose output says that it had few.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -220,6 +221,32 @@ async def test_a_command_says_what_was_replaced_while_it_ran(ws: Path) -> None:
     (ws / "new").touch()
     (ws / "new").rename(ws / "bare.git" / "config")
     assert spawn.appeared() == [] and "bare.git/config" in spawn.notes[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+async def test_a_command_without_a_time_limit_cannot_change_settings_that_git_has_replaced(ws: Path) -> None:
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap"), ws)
+    text = "echo > begun; until [ -e replaced ]; do :; done; echo x > .git/new; echo x > .git/config; echo > ended"
+    spawn = sandbox.wrap(["/bin/sh", "-c", text], cwd=ws, env=command_environment(), timeout=None)
+    ended = asyncio.create_task(run(spawn, timeout=60))
+    async with asyncio.timeout(60):
+        while not (ws / "begun").exists():
+            await asyncio.sleep(0.001)
+    (ws / ".git" / "config.lock").write_text("the person's")
+    (ws / ".git" / "config.lock").rename(ws / ".git" / "config")
+    (ws / "replaced").touch()
+    await ended
+    assert (ws / "ended").exists() and not (ws / ".git" / "new").exists()
+    assert (ws / ".git" / "config").read_text() == "the person's"
+    assert spawn.appeared() == spawn.notes == []
+
+
+def test_a_granted_name_stays_granted_without_a_time_limit(ws: Path) -> None:
+    for name in (".git", ".git/config"):
+        [guard] = folders(ws, allow_protected=(name,)).guards(ws, lasting=True)
+        assert f"{ws}/.git" not in guard.read_only
+    [guard] = folders(ws).guards(ws, lasting=True)
+    assert (f"{ws}/.git", True) in guard.mounts() and (f"{ws}/.git/modules/s/hooks", True) not in guard.mounts()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")

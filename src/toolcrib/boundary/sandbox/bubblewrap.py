@@ -103,7 +103,7 @@ class BubblewrapSandbox:
         program = self.program if layer is None else self.overlay_program()
         granted = self._granted()
         arguments = [program, *_ISOLATION, *self._mounts(home, roots, granted)]
-        guards = self._writable.guards(cwd)
+        guards = self._writable.guards(cwd, lasting=timeout is None)
         if layer is not None:
             arguments += layer.arguments()
             layer.protected = guards

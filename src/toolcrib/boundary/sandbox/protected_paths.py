@@ -101,7 +101,7 @@ class ProtectedPaths:
         for base, name in dict.fromkeys((*search.names(), *hidden)):
             path = f"{base}/{name}"
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
-            if not self.is_made(base, name, unsearched):
+            if not self.is_made(base, name, unsearched) or self._is_read_only(os.path.dirname(path)):
                 continue
             if (path not in self.existing or path in self.doubtful) and _is_harmless(path, name):
                 continue
@@ -158,6 +158,13 @@ class ProtectedPaths:
             elif closed := closed_above(path, self.root):
                 self._protect(*os.path.split(closed))
 
+    def close_repositories(self) -> None:
+        """Protect each `.git` as a whole. On the host, `git config` puts a new file in the place of the settings, and
+        the kernel removes what is mounted on the old one (rename(2)). The folder stays mounted."""
+        if not any(f"{each}/".startswith(".git/") for each in self.allowed):
+            for base in (each for each in self.search.seen if os.path.isdir(f"{each}/.git")):
+                self._protect(base, ".git")
+
     def hold_place(self, path: str) -> None:
         """Protect a link or folder on the way to what other programs run or trust, or a granted folder: it must stay
         there, and lead where it does."""
@@ -175,6 +182,10 @@ class ProtectedPaths:
             return os.lstat(path).st_ctime_ns >= self.started
         except OSError:
             return False
+
+    def _is_read_only(self, folder: str) -> bool:
+        real = os.path.realpath(folder)
+        return any(beneath(real, each) for each in self.read_only)
 
     def _movable(self, base: str, name: str) -> str:
         """Return the path to remove so that a name is gone. Nothing is moved through a link: a new link is removed

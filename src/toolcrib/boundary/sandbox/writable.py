@@ -57,9 +57,10 @@ class Writable:
         beside = [os.path.realpath(path) for path in self._settings.beside(paths, self._workspace)]
         return [Path(real) for real in map(os.path.realpath, paths) if within_any(real, beside)]
 
-    def guards(self, cwd: Path) -> list[ProtectedPaths]:
+    def guards(self, cwd: Path, *, lasting: bool = False) -> list[ProtectedPaths]:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds. They
-        hold for other commands, too, until `appeared` is called, or nothing refers to them."""
+        hold for other commands, too, until `appeared` is called, or nothing refers to them. `lasting`: the command has
+        no time limit."""
         if (now := os.path.realpath(self._workspace)) != str(self._workspace):
             raise SandboxUnavailable(
                 f"{self._workspace} leads to {now} now, so commands cannot run there. Start again."
@@ -69,8 +70,10 @@ class Writable:
             guards = [self._guard(root, cwd, ended) for root in sorted(there, key=lambda path: len(path.parts))]
             self._hold_across(guards)
             for guard in guards:
+                if lasting:
+                    guard.close_repositories()
                 doubt(guard, ended)
-                guard.states = {path: _state(path) for path in guard.read_only}
+                guard.states = {path: _state(path) for path, read_only in guard.mounts() if read_only}
             begin(guards)
         return guards
 

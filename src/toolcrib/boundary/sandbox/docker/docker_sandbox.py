@@ -87,7 +87,7 @@ class DockerSandbox:
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """Return the engine's command line. Raises SandboxUnavailable or OSError if it cannot be prepared."""
         name = f"toolcrib-{os.getpid()}-{secrets.token_hex(6)}"
-        guards = self._writable.guards(cwd)
+        guards = self._writable.guards(cwd, lasting=timeout is None)
         folder = tempfile.mkdtemp(prefix="toolcrib-container-")
         container = _Container(self.engine.program, name, f"{folder}/id", _client_environment())
         passed = _passed(env, self._settings.env)
