@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.bound import MAX_BLOCK_BYTES, MAX_BLOCKS, MAX_BLOCKS_BYTES, MAX_EXTRA_CHARS, bound, cut, safe
 from toolcrib.core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+from toolcrib.policy.secrets.redact import Redactor
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NASTY = st.text(alphabet=st.sampled_from("ab é\n\t\r\x00\x1b\x7f\x85\u202e\u2066\u200b\ud800\U0001f600"), max_size=400)
@@ -185,3 +186,28 @@ def test_a_secret_between_bytes_that_are_no_text_is_taken_out(around: bytes) -> 
     block = bound(output, 1000, "c", None, redact).content[0]
     assert isinstance(block, ResourceBlock)
     assert block.data == around + b"***" + around
+
+
+KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzKEYq"
+LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8c0a"
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"SecretAccessKey": KEY}, {"SecretAccessKey": "wJal***KEYq"}),  # known by its name alone
+        ([["Authorization", "Bearer abcdefghijkl"]], [["Authorization", "Bearer ***"]]),
+        (
+            {"lines": ["-----BEGIN PRIVATE KEY-----", *[LINE] * 3, "-----END PRIVATE KEY-----"]},
+            {"lines": ["-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----"]},
+        ),
+        ({"card": 4111111111111111, 4111111111111111: [1, 4e20]}, {"card": "[secret:A]", "[secret:A]": [1, 4e20]}),
+        ({"n": 1, "bytes": list(b"sk-proj-Abc123def456Ghi789jkl")}, {"n": 1, "bytes": "(withheld)"}),
+        ({"n": 1, "plain": [12345678901, 1.5, None, True]}, {"n": 1, "plain": [12345678901, 1.5, None, True]}),
+    ],
+)
+def test_structured_data_has_no_secret_that_its_text_would_not_show(data: Any, shown: Any) -> None:
+    redactor = Redactor()
+    redactor.grant("A", "4111111111111111")
+    output = bound(ToolOutput("", data=data, meta={"x": data}), 1_000, "c", redact=redactor.redact)
+    assert output.data == shown and output.meta["x"] in (shown, "(withheld)")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from ..core.bound import map_texts
+from ..core.bound import map_texts, redacted
 from ..core.dataclass import dataclass
 from ..core.json_values import as_object
 from ..core.schema import core_schema
@@ -265,7 +265,7 @@ def _without_secrets(
     if isinstance(part, ModelCall):
         return replace(part, arguments=redact(part.arguments))
     said = [part.text, part.raw]  # with other words than its own the provider would not take it
-    return part if map_texts(said, redact) == said else None
+    return part if redacted(said, redact) == said else None
 
 
 def dump(turn: Entry) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from ..core.bound import Redact, map_texts
+from ..core.bound import Redact, redacted
 from ..core.dataclass import dataclass
 from ..core.threads import shared_threads
 from ..record.connection import naming, transaction
@@ -251,7 +251,7 @@ class SessionStore(RecordPart):
         """Store one entry of `extra`."""
         with self._writing(session_id):
             self._state(session_id)
-            extra = {**self.get(session_id).extra, key: map_texts(value, self._redact) if key == "todo" else value}
+            extra = {**self.get(session_id).extra, key: redacted(value, self._redact) if key == "todo" else value}
             self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(extra), session_id)
 
     def remove(self, session_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-from ..core.bound import Redact, map_texts
+from ..core.bound import Redact, redacted
 from ..core.dialects import Dialect
 from ..core.tool import Tool
 from ..policy.policy import Policy
@@ -47,7 +47,7 @@ def list_tools(
             show.out_json(box.definitions(dialect, [tool.name for tool in tools], compact))
             return
         if options.json:
-            show.out_json([map_texts(_as_json(tool, box.policy), clean) for tool in tools])
+            show.out_json([redacted(_as_json(tool, box.policy), clean) for tool in tools])
         elif names:
             for tool in tools:
                 _in_full(tool, box.policy, clean)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -134,7 +135,7 @@ class _Bounding:
 
     def _clean(self, data: Any) -> Any:
         """Return a text, or JSON data with its texts, without secrets."""
-        return data if self._redact is None else map_texts(data, self._redact)
+        return data if self._redact is None else redacted(data, self._redact)
 
     def _spilled(self, name: str, data: str | bytes) -> str | None:
         return None if self._spill is None else self._spill(self._call_id, name, data)
@@ -262,15 +263,50 @@ def are_long(parts: list[Any]) -> bool:
     return left < 0
 
 
+_WITHHELD = "(withheld)"
+_MAX_NUMBER = 1e300  # larger ones have no text that `str` makes
+
+
+def redacted(data: Any, redact: Redact) -> Any:
+    """Return JSON data without secrets: in each text, key and number, and in the JSON of them all. There a name says
+    what a value is (`"SecretAccessKey": …`), and a secret may be in several values: the lines of a key, the numbers of
+    its bytes."""
+    data = map_texts(data, redact)
+    if not isinstance(data, dict | list):
+        return data
+    found = _redacted_json(cast("Any", data), redact)
+    if found is _WITHHELD:  # it would not be JSON any more
+        parts = {key: _redacted_json(value, redact) for key, value in _entries(cast("Any", data))}
+        found = _redacted_json(parts if isinstance(data, dict) else list(parts.values()), redact)
+    return found
+
+
+def _entries(data: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
+    return data.items() if isinstance(data, dict) else enumerate(data)
+
+
+def _redacted_json(data: Any, redact: Redact) -> Any:
+    text = json.dumps(data, ensure_ascii=False, default=str, skipkeys=True)
+    if (shown := redact(text)) == text:
+        return data
+    try:
+        return json.loads(shown)
+    except ValueError:
+        return _WITHHELD
+
+
 def map_texts(data: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON data with `change` applied to every string, also to keys."""
+    """Return JSON data with `change` applied to every string, also to keys. A number whose text it changes becomes
+    that text."""
     if isinstance(data, str):
         return change(data)
     if isinstance(data, dict):
         items = cast("dict[Any, Any]", data).items()
-        return {change(k) if isinstance(k, str) else k: map_texts(v, change) for k, v in items}
+        return {map_texts(k, change) if isinstance(k, str | int | float) else k: map_texts(v, change) for k, v in items}
     if isinstance(data, list | tuple):
         return [map_texts(item, change) for item in cast("list[Any]", data)]
+    if isinstance(data, int | float) and 9_999_999 < abs(data) < _MAX_NUMBER:
+        return data if (shown := change(text := str(data))) == text else shown
     return data
 
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .bound import bound, clean_id, cut, map_texts, safe, start_of
+from .bound import bound, clean_id, cut, redacted, safe, start_of
 from .context import BEHIND, ToolContext
 from .errors import InvalidArguments, ToolExecutionDenied
 from .events import CallFinished, finished
@@ -199,7 +199,7 @@ def clean(stages: Stages, output: ToolOutput) -> ToolOutput:
     if stages.redact is None or not output.is_error:
         return output
     try:
-        text, meta = stages.redact(output.for_llm), map_texts(dict(output.meta), stages.redact)
+        text, meta = stages.redact(output.for_llm), redacted(dict(output.meta), stages.redact)
         said = output.for_user and stages.redact(output.for_user)
     except Exception:
         log.exception("an error could not be redacted")

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ..core.bound import cut, map_texts
+from ..core.bound import cut, redacted
 from ..core.call import is_inner
 from ..core.caller import Caller
 from ..core.context import COMMAND_OUTPUT, FOR_JOB, JOB, MADE_IN, ToolContext
@@ -149,10 +149,10 @@ class JobRunner:
         redact = self.box.redactor.redact
 
         async def emit(kind: str, data: Any) -> None:
-            await run.emit(kind, map_texts(data, redact))
+            await run.emit(kind, redacted(data, redact))
 
         ended, labels = await work(WorkOrder(job, ctx, await shared_threads.run(self._expired, run), emit))
-        return replace(ended, output=map_texts(ended.output, redact), reason=redact(ended.reason)), labels
+        return replace(ended, output=redacted(ended.output, redact), reason=redact(ended.reason)), labels
 
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
         """Return the context of a job's calls: its session, its chat, who may not make schedules, the channel in which

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, cast
 
-from ..core.bound import Redact, clean_id, map_texts
+from ..core.bound import Redact, clean_id, redacted
 from ..core.call import Call
 from ..core.context import FOR_JOB, SHARED, ToolContext
 from ..core.dataclass import dataclass
@@ -303,7 +303,7 @@ class ApprovalService:
         stored = self._as_stored(ctx)
         preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, shown_part)
         # Only to be shown: the repeated call runs, bound by its digest.
-        shown_arguments = await shared_threads.run(map_texts, request.arguments, shown_part)
+        shown_arguments = await shared_threads.run(redacted, request.arguments, shown_part)
         if hidden:
             return None
         shown = cut_line(self.redact(line))

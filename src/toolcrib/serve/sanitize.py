@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
-from ..core.bound import map_texts, safe
+from ..core.bound import redacted, safe
 from ..core.output import foreign_meta
 from ..sources.mcp.fields import from_base64, size_of
 
@@ -41,13 +41,14 @@ def sanitize(value: Any, redact: Redact | None) -> Any:
 def _entry(key: str, value: Any, redact: Redact | None, *, media: bool, held: bool) -> Any:
     if key == "_meta":
         kept = foreign_meta(value)
-        return kept if redact is None else map_texts(kept, redact)
+        return kept if redact is None else redacted(kept, redact)
     if redact is not None and isinstance(value, str):
         if key == "data" and media:
             return value if from_base64(value) is not None else redact(value)
         if key == "blob" and held:
             return _blob(value, redact)
-    return sanitize(value, redact)
+    shown = sanitize(value, redact)
+    return shown if redact is None or key != "data" else redacted(shown, redact)  # any JSON, of a message of a log
 
 
 def _blob(text: str, redact: Redact) -> str:
@@ -70,7 +71,7 @@ def sanitize_error(error: MCPError, redact: Redact | None) -> MCPError:
     data = error.error.data
     if isinstance(data, Mapping):
         data = foreign_meta(cast("Mapping[str, Any]", data))
-    data = sanitize(data, redact)
+    data = sanitize({"data": data}, redact)["data"]
     if data is not None and size_of(data) > MAX_ERROR:
         data = None
     said = error.error.message

@@ -32,7 +32,7 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from ...core.bound import map_texts
+from ...core.bound import redacted
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...core.finish import for_person
@@ -101,10 +101,10 @@ def shown_call(box: Toolbox, run_id: str, name: str, arguments: Mapping[str, Any
         tool, inner, passed = box.registry.find(name), name, None
     given = cast("Mapping[str, Any]", passed) if isinstance(passed, Mapping) else arguments
     redact = box.redactor.redact
-    given = map_texts(given, redact)
+    given = redacted(given, redact)
     kind = KINDS_BY_NAME.get(inner) or KINDS.get(str(tool.category) if tool is not None else "", "other")
     return ShownCall(
-        run_id, title_of(inner, given), kind, tuple(_locations(box, tool, given)), map_texts(arguments, redact)
+        run_id, title_of(inner, given), kind, tuple(_locations(box, tool, given)), redacted(arguments, redact)
     )
 
 

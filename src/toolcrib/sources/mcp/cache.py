@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...boundary.own_files import replace_file
-from ...core.bound import Redact, map_texts
+from ...core.bound import Redact, redacted
 from ...policy.plain import plain_line
 from ...record.state import private_folder
 from .listed import Json, ListedTool, ServerListing, listing_from_json
@@ -53,7 +53,7 @@ class ServerFiles:
     def store(self, path: Path, **entry: Any) -> None:
         """Write a file. Raises OSError or ConfigError."""
         plain = json.loads(json.dumps(entry, default=dict))
-        write_private(path, json.dumps({"version": VERSION, **map_texts(plain, self._redact)}))
+        write_private(path, json.dumps({"version": VERSION, **redacted(plain, self._redact)}))
 
     def load(self, path: Path, read: Callable[[Json], T]) -> T | None:
         """Return what `read` makes of the entry in a file; None if there is none or it cannot be read."""
