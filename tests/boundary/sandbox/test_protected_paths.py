@@ -275,6 +275,7 @@ REPOSITORIES: list[dict[str, str]] = [  # path → its text; "-> x" is a link to
     {"x/HEAD": HEAD, "x/commondir": "../y", "y/objects/k": "", "y/refs/k": "", "y/config": CONFIG},
     {"x/HEAD": "-> refs/heads/main", "x/commondir": "../y", "y/config": CONFIG, "y/objects/k": "", "y/refs/k": ""},
     {"y/HEAD": "-> refs/heads/main", "y/config": CONFIG, "y/objects/k": "", "y/refs/k": ""},
+    {"y/HEAD": "-> refs/heads", "y/config": CONFIG, "y/objects/k": "", "y/refs/heads/k": ""},
     {"o/k": "", "y/config": CONFIG, "y/objects": "-> ../o", "y/refs": "-> ../o", "y/HEAD": HEAD},
     {"c": CONFIG, "y/config": "-> ../c", "y/objects/k": "", "y/refs/k": "", "y/HEAD": HEAD},
     {"__pycache__/config": CONFIG, "__pycache__/objects/k": "", "__pycache__/refs/k": "", "__pycache__/HEAD": HEAD},

@@ -262,8 +262,10 @@ def is_generated(name: str, *places: str) -> bool:
 
 
 def _is_repository(base: str, entries: frozenset[str]) -> bool:
-    """Return whether git may take a folder for a repository. HEAD may be a link to a file that is not there yet."""
-    return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and not os.path.isdir(f"{base}/HEAD")
+    """Return whether git may take a folder for a repository. HEAD may be a link `refs/…`, wherever that leads."""
+    head = f"{base}/HEAD"
+    there = "HEAD" in entries and ("objects" in entries or "commondir" in entries)
+    return there and (os.path.islink(head) or not os.path.isdir(head))
 
 
 def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:

@@ -237,7 +237,7 @@ def _settings(git: str, common: str) -> Iterator[Path]:
         except OSError:
             continue
         for each in inside:
-            if (each / "HEAD").exists():
+            if os.path.lexists(each / "HEAD"):
                 yield each / "config"
                 pending.append(each / "modules")
             else:
