@@ -67,6 +67,21 @@ def test_version_managers_are_bound_whole(home: Path) -> None:
     assert not visible(roots, home / ".cargo/credentials.toml")
 
 
+def test_a_tool_of_uv_is_seen_with_its_interpreter_but_without_the_credentials(home: Path) -> None:
+    uv, name = home / ".local/share/uv", "cpython-3.12-linux"
+    python(uv / "python" / name)
+    tool = program(uv / "tools/ruff/bin/ruff")
+    (tool.parent / "python").symlink_to(uv / "python" / name / "bin/python3")
+    (uv / "credentials").mkdir()
+    (uv / "credentials/credentials.toml").write_text("secret")
+    (home / ".local/bin").mkdir(parents=True)
+    (home / ".local/bin/ruff").symlink_to(tool)
+    roots = ReadableRoots(home, home / "work")
+    roots.add_path(f"{home}/.local/bin")
+    assert visible(roots, tool) and visible(roots, uv / "python" / name / "lib/python3.12/os.py")
+    assert not visible(roots, uv / "credentials/credentials.toml")
+
+
 def test_links_on_path_lead_to_their_installation(home: Path) -> None:
     (home / ".local/bin").mkdir(parents=True)
     tool = program(home / "apps/tool-1.0/bin/tool")

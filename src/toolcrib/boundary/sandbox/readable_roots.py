@@ -32,14 +32,15 @@ _ETC_FOLDERS = (
 _ETC_SECRETS = ("/etc/ssl/private",)  # readable where the owner of the sandbox is root
 
 # Folders of version managers, relative to home, that are bound as a whole when PATH or a link leads into them:
-# their launchers look for files next to themselves. None of them holds credentials.
+# their launchers look for files next to themselves. None of them holds credentials (`uv auth` has a folder beside).
 TOOL_HOMES = (
     ".pyenv", ".rbenv", ".nodenv", ".goenv", ".asdf", ".volta", ".rustup", ".nvm", ".sdkman", ".bun", ".deno",
     ".fnm", ".ghcup", ".juliaup", ".linuxbrew",
-    ".local/share/uv", ".local/share/mise", ".local/share/rtx", ".local/share/pnpm", ".local/share/fnm",
-    ".local/share/pipx", ".local/pipx", ".proto",
+    ".local/share/uv/tools", ".local/share/uv/python", ".local/share/mise", ".local/share/rtx", ".local/share/pnpm",
+    ".local/share/fnm", ".local/share/pipx", ".local/pipx", ".proto",
 )  # fmt: skip
-_RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains in it
+# rustup's proxies run the toolchains in the other folder, and uv's tools the interpreters
+_RELATED = {".cargo/bin": ".rustup", ".local/share/uv/tools": ".local/share/uv/python"}
 
 _REPOSITORY = frozenset({".git", ".hg", ".jj", ".svn"})
 _OF_PROGRAMS = frozenset({"bin", "lib", "lib64", "libexec", "pyvenv.cfg"})
@@ -219,15 +220,14 @@ class ReadableRoots:
     # --- PATH comes from the user: its folders are bound ---------------------------------------------------
 
     def _add_folder(self, folder: str) -> None:
-        tool_home = self._tool_home(folder)
-        if tool_home is not None:
-            self._bind(tool_home)
-            return
-        self._bind(folder)
+        bound = self._tool_home(folder) or folder
+        self._bind(bound)
         for home in self._homes:
-            relative = os.path.relpath(folder, home)
+            relative = os.path.relpath(bound, home)
             if relative in _RELATED:
                 self._bind(f"{home}/{_RELATED[relative]}")
+        if bound != folder:
+            return
         prefix = os.path.dirname(folder)
         if os.path.basename(folder) == "bin" and self._is_prefix(prefix):
             self._bind_installation(prefix)
