@@ -285,6 +285,15 @@ def test_another_folder_is_another_repository(room):
     assert room.verdict(rules, "exec", command="make x", working_dir="src") == "allow"
 
 
+@pytest.mark.parametrize(
+    "sets", ["{} make x", "export {}; make x", "declare -x {} && make x", "y() { export {}; }; y; make x"]
+)
+def test_a_variable_for_an_allowed_program_is_no_harmless_part_of_the_line(room, sets):
+    rules = room.rules(allow=["Bash(make *)"])
+    assert room.verdict(rules, "exec", command=sets.replace("{}", "AWS_CONFIG_FILE=x")) is None
+    assert room.verdict(rules, "exec", command=sets.replace("{}", "CI=1")) == "allow"
+
+
 def test_a_redirection_needs_leave_to_write(room):
     allow = ["Bash(make *)"]
     assert room.verdict(room.rules(allow=allow), "exec", command="make > out.log") is None
