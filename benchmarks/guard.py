@@ -35,7 +35,7 @@ RECORDED = HERE / "recorded.toml"
 TRIES = 3
 RECORDINGS = 3
 CPU, CALL, WALL, COUNT = 1.5, 2.0, 2.0, 1.15
-"""Margins: of CPU time and memory; of CPU of a call, whose instructions are counted, too; of wall time where other
+"""Margins: of CPU time and memory; of CPU of a call, each of which has a row of instructions, too; of wall time where other
 processes take part; of instructions, which hardly vary."""
 
 Ratios = dict[str, float]
@@ -159,6 +159,8 @@ def instructions() -> Ratios:
         return {}
     return {
         "instructions-call": found["ours", "flat"] / found["floor", "flat"],
+        "instructions-60-rules": found["60-rules", "flat"] / found["floor", "flat"],
+        "instructions-rule-by-argument": found["rule-by-argument", "flat"] / found["floor", "flat"],
         "instructions-nested": found["ours", "nested"] / found["floor", "nested"],
         "instructions-bad-arguments": found["ours", "bad"] / found["floor", "bad"],
         "instructions-read-only": found["toolbox", "read-only"] / found["floor", "flat"],
@@ -370,8 +372,8 @@ GROUPS = {
     "toolbox": Group({"toolbox-read-only": CALL, "toolbox-intent": CALL}, toolbox),
     "instructions": Group(
         dict.fromkeys(
-            ("instructions-call", "instructions-nested", "instructions-bad-arguments", "instructions-read-only",
-             "instructions-intent"),
+            ("instructions-call", "instructions-60-rules", "instructions-rule-by-argument", "instructions-nested",
+             "instructions-bad-arguments", "instructions-read-only", "instructions-intent"),
             COUNT,
         ),
         instructions,

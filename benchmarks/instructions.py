@@ -32,7 +32,7 @@ VALGRIND = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out
 
 
 async def child(column: str, kind: str, count: int) -> None:
-    """Make calls of one kind through one column: `floor`, `ours` (a registry) or `toolbox`."""
+    """Make calls of one kind through one column: `floor`, `ours` (a registry), with rules, or `toolbox`."""
     if column == "toolbox":
         from toolcrib import Toolbox, tool
 
@@ -52,8 +52,9 @@ async def child(column: str, kind: str, count: int) -> None:
         return
     from adapters.floor import FloorPydantic
     from adapters.ours import Ours
+    from adapters.ruled import Ruled, RuledByArgument
 
-    adapter = FloorPydantic() if column == "floor" else Ours()
+    adapter = {"floor": FloorPydantic, "ours": Ours, "60-rules": Ruled, "rule-by-argument": RuledByArgument}[column]()
     tools = [adapter.define(W.make_noop("noop")), adapter.define(W.make_nested("nested"), "nested")]
     await adapter.start(adapter.registry(tools))
     name, args = KINDS[kind]
@@ -87,7 +88,7 @@ def run() -> dict[tuple[str, str], float]:
     if shutil.which("valgrind") is None:
         return {}
     wanted = [(column, kind) for column in ("floor", "ours") for kind in KINDS]
-    wanted += [("toolbox", kind) for kind in TOOLS]
+    wanted += [("60-rules", "flat"), ("rule-by-argument", "flat"), *(("toolbox", kind) for kind in TOOLS)]
     for row in wanted:
         process(*row, FEW)  # compiles the modules
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -101,4 +102,4 @@ if __name__ == "__main__":
         asyncio.run(child(sys.argv[2], sys.argv[3], int(sys.argv[4])))
     else:
         for (column, kind), count in run().items():
-            print(f"{column:8} {kind:10} {count:10,.0f}")
+            print(f"{column:16} {kind:10} {count:10,.0f}")
