@@ -241,6 +241,14 @@ async def test_a_command_without_a_time_limit_cannot_change_settings_that_git_ha
     assert spawn.appeared() == spawn.notes == []
 
 
+def test_a_link_into_what_is_read_only_gives_it_no_protected_name(ws: Path) -> None:
+    (ws / ".git" / "x").mkdir()
+    (ws / ".git" / "x" / "mcp.json").touch()  # an earlier command may have made it
+    running = (first := folders(ws)).guards(ws, lasting=True)
+    (ws / ".cursor").symlink_to(".git/x")
+    assert first.appeared(running) == [".cursor"]
+
+
 def test_a_granted_name_stays_granted_without_a_time_limit(ws: Path) -> None:
     for name in (".git", ".git/config"):
         [guard] = folders(ws, allow_protected=(name,)).guards(ws, lasting=True)

@@ -101,7 +101,8 @@ class ProtectedPaths:
         for base, name in dict.fromkeys((*search.names(), *hidden)):
             path = f"{base}/{name}"
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
-            if not self.is_made(base, name, unsearched) or self._is_read_only(os.path.dirname(path)):
+            mounted = within_any(os.path.dirname(path), self.read_only)  # by its text: a new link may lead there
+            if mounted or not self.is_made(base, name, unsearched):
                 continue
             if (path not in self.existing or path in self.doubtful) and _is_harmless(path, name):
                 continue
@@ -182,10 +183,6 @@ class ProtectedPaths:
             return os.lstat(path).st_ctime_ns >= self.started
         except OSError:
             return False
-
-    def _is_read_only(self, folder: str) -> bool:
-        real = os.path.realpath(folder)
-        return any(beneath(real, each) for each in self.read_only)
 
     def _movable(self, base: str, name: str) -> str:
         """Return the path to remove so that a name is gone. Nothing is moved through a link: a new link is removed
