@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.config import load_settings
 from toolcrib.core.errors import ToolcribError
 from toolcrib.policy.requests import ApprovalRequest, Decision
+from toolcrib.toolbox.reloading import prepare_reload
 
 RAW = Path(__file__).parent.parent / "sources" / "mcp" / "servers" / "raw.py"
 
@@ -183,3 +185,17 @@ async def test_changed_hooks_and_secrets_do_not_run(world: World, caplog: pytest
     await use()
     assert not world.marker.exists() and not world.notes.exists()
     assert "`toolcrib trust` shows the change" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["ws", "granted"])
+async def test_what_new_settings_start_waits_until_it_is_protected(world: World, place: str) -> None:
+    (world.ws.parent / "granted").mkdir()
+    script = world.ws.parent / place / "new.sh"
+    script.write_text("#!/bin/sh\n")
+    granted = f"[sandbox]\nwrite_roots = ['{world.ws.parent}/granted']\n"
+    world.config.write_text(granted)
+    async with world.open(start_servers=False) as box:
+        hook = f"[[hooks]]\naction = 'log'\ncommand = ['{script}']\n"
+        world.config.write_text(f"{granted}{hook}[mcp_servers.new]\ncommand = '{script}'\n")
+        found = prepare_reload(box, load_settings(world.ws, world.config))
+    assert found.later == ("hooks", "mcp_servers.new")

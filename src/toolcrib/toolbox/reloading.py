@@ -1,12 +1,13 @@
 """Apply changed settings to an open toolbox. All that can be wrong is found before the first change.
 
 Policy, secrets and MCP servers change at once: the next call sees them. The other parts are built once, and their
-changes wait for a restart. So do hooks, secrets and servers that make the host start further files of the workspace:
-those are protected against tools from the start on only.
+changes wait for a restart. So do hooks, secrets and servers that make the host start further files that tools may
+write: those are protected against tools from the start on only.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,8 @@ def prepare_reload(box: Toolbox, new: Settings) -> Reload:
 
     def is_protected(part: Settings) -> bool:
         files = (*ground.starts.host_files(declared_starts(part)), *declared_files(part))
-        known = set(ground.workspace.host_files)
-        return all(each in known for each in host_files_in(str(ground.workspace.root), files) if each in files)
+        known, roots = set(ground.workspace.host_files), [os.path.realpath(each) for each in ground.starts.writable]
+        return all(each in known for root in roots for each in host_files_in(root, files) if each in files)
 
     only = replace(old, hooks=(), secrets={}, mcp_servers={}, plugins=PluginsSettings())
     policy: dict[str, Any] = {}
