@@ -259,14 +259,26 @@ async def test_a_message_waits_for_a_session_that_runs_elsewhere(monkeypatch: py
         chat = made.host._chats["chat", "c1"]
         other = SessionStore(made.box.state)
         with other.running(chat.session.id):  # by a job, for example
-            made.host._start(chat, None)  # it would do what the job does
-            await made.host.idle()
-            assert made.channel.texts() == ["one"]
             saying = asyncio.create_task(made.says("second"))
             while not chat.runs:
                 await asyncio.sleep(0)
         assert await saying == ["two"]
         other.close()
+
+
+async def test_a_chat_knows_what_it_waits_for_after_a_job_ran_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    async with place(*DELETE) as made:
+        _, ident = await approval_of(made)
+        chat = made.host._chats["chat", "c1"]
+        other = SessionStore(made.box.state)
+        with other.running(chat.session.id):
+            made.host._start(chat, None)  # for the report of another job; the first job does the same
+            while chat.waiting:
+                await asyncio.sleep(0)
+        await made.host.idle()
+        other.close()
+        assert (await made.says(f"yes {ident}"))[-1] == "It is gone."
 
 
 async def test_an_approval_is_answered_after_a_restart() -> None:

@@ -283,11 +283,12 @@ class ChannelHost:
                 outcome = await self.agent.run(
                     text, chat.session, files=files, emit=emit, ctx=ctx, by_report=text is None
                 )
-            except SessionTaken:
-                if text is None:
-                    return  # a job does the same
+            except SessionTaken:  # a job runs it, and does the same as a run without a text
                 await asyncio.sleep(POLL_SECONDS)
-                continue
+                if text is not None or await self._is_busy(chat):
+                    continue
+                chat.waiting = await chat.session.do(waits_of, self.agent.store, chat.session.id)
+                return
             except Exception as error:
                 log.exception("the session %s could not go on", chat.session.id)
                 said = str(error) if isinstance(error, ToolcribError) else type(error).__name__
@@ -298,6 +299,11 @@ class ChannelHost:
             if outcome.state != "done" or not await self._has_message(chat):
                 return
             text, files = None, ()
+
+    async def _is_busy(self, chat: _Chat) -> bool:
+        """Return whether the session of a chat runs somewhere, or a message waits for it."""
+        running = await shared_threads.run(self.agent.store.is_running, chat.session.id)
+        return running or await self._has_message(chat)
 
     async def _has_message(self, chat: _Chat) -> bool:
         """Return whether a message waits for a chat. After a False none was stored before the end of its task."""
