@@ -410,3 +410,10 @@ async def test_a_folder_that_grew_after_the_question_is_not_deleted(room):
     (folder / "a").unlink()  # less than was shown is no reason
     await room.ok("delete_file", path="d", recursive=True)
     assert not (room.root / "d").exists()
+
+
+async def test_a_page_of_a_long_line_ends_between_words(room):
+    word = "granted-Value-4711-xyzzy"
+    room.put("long.json", f'"{word}",' * 3_000)
+    page = await room.ok("read_file", path="long.json", line_numbers=False)
+    assert re.fullmatch(f'("{word}",)+"?', page.partition("\n")[0])  # half a secret would not be known as one

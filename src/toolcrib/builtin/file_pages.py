@@ -11,6 +11,9 @@ from ..core.errors import ToolError
 from ..core.text import in_lines
 
 CHUNK = 256 * 1024
+_MAX_WORD = 8 * 1024  # bytes
+_GAPS = ((b"\t", b'"', b"'", b",", b";"), (b" ",))
+"""What ends a word; spaces where there is nothing else, because a key in JSON may have some in its first line."""
 
 Fill = Callable[[bytearray], int]
 """Fills a buffer from a source and returns the number of bytes; 0 at the end."""
@@ -127,7 +130,7 @@ def _collect(
         if used > max_bytes and lines:
             return Window(lines, offset, skipped, (number, 0), None, consumed + position)
         if used > max_bytes:
-            size = _whole_characters(data, position, max_bytes - around)
+            size = _whole_words(data, position, max_bytes - around)
             return Window([data[position : position + size]], offset, skipped, (number, skipped + size))
         lines.append(data[position:stop])
         position = min(stop + 1, len(data))
@@ -139,6 +142,16 @@ def _collect(
             raise _past_lines(total, offset)
         return Window(lines, offset, skipped, None, total)
     return Window(lines, offset, skipped, (offset + len(lines), 0), None, consumed + position)
+
+
+def _whole_words(data: bytes, position: int, size: int) -> int:
+    """Return how many bytes fit without cutting a word in two, if it is short: neither half would be known as a
+    secret."""
+    start, end = position + max(1, size - _MAX_WORD), position + size
+    for signs in _GAPS:
+        if (gap := max(data.rfind(sign, start, end) for sign in signs)) >= 0:
+            return gap + 1 - position
+    return _whole_characters(data, position, size)
 
 
 def _whole_characters(data: bytes, position: int, size: int) -> int:
