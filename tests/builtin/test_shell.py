@@ -5,7 +5,9 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -404,6 +406,16 @@ async def test_what_the_trash_does_not_take_is_renamed(boxed: Bench, monkeypatch
     output = await boxed.shell.exec("mkdir -p d/.vscode; ln -s x .envrc", ctx=CALLER)
     assert "d/.vscode (now moved-away-" in output.for_llm and ".envrc (now moved-away-" in output.for_llm
     assert not (boxed.root / ".envrc").is_symlink() and not (boxed.root / "d" / ".vscode").exists()
+
+
+async def test_what_should_not_stay_goes_though_the_changes_cannot_be_stored(
+    boxed: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = SimpleNamespace(save=object, outcome=lambda *given: 1 / 0, forget=lambda path: None)  # the disk was full
+    monkeypatch.setattr(boxed.runner, "_saver", lambda: saver)
+    output = await boxed.shell.exec("mkdir .vscode", ctx=replace(CALLER, wall="workspace"))
+    assert "[.vscode moved to the trash" in output.for_llm and "[undo does not cover what" in output.for_llm
+    assert not (boxed.root / ".vscode").exists()
 
 
 async def test_without_a_trash_the_person_should_know(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ class CommandRunner:
             outcome = self.look_over(prepared, ctx, command)
         else:
             look_over = functools.partial(self.look_over, prepared, ctx, command)  # it searches the workspace
-            outcome = await shared_threads.run(look_over) if prepared.sandbox.active else look_over()
+            outcome = await shared_threads.run_to_end(look_over) if prepared.sandbox.active else look_over()
         return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
 
     def undo_covers(self, path: str) -> bool:
@@ -289,10 +289,15 @@ class CommandRunner:
 
         forget_links([*map(str, self.workspace.writable)])
         outcome = CommandOutcome()
-        if self.effects is not None:
-            outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
-        elif prepared.saved is not None and self._saver is not None:
-            outcome = self._saver().outcome(prepared.saved, ctx)
+        try:
+            if self.effects is not None:
+                outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
+            elif prepared.saved is not None and self._saver is not None:
+                outcome = self._saver().outcome(prepared.saved, ctx)
+        except Exception as error:  # the disk may be full; what it must not make has to go all the same
+            log.warning("the changes of a command could not be stored for undo", exc_info=True)
+            outcome.notes.append(f"[undo does not cover what this command changed: {error}]")
+            outcome.undo = ""
         found = prepared.spawn.appeared()
         if prepared.layer is not None:  # the command did not make the new files outside the layer
             found = [path for path in found if outcome.touches(path)]

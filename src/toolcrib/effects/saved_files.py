@@ -174,7 +174,7 @@ class FileSaver:
     def _note_in_the_way(self, path: str, call: str, session_id: str | None) -> None:
         ws, table = self._journal.ws, self._journal.table
         change = new_change(ws.locate(path), call, "exec", session_id, "a command put it in the place of a folder")
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ToolcribError):
             change.set_after(os.lstat(self._root / path))
             table.done(table.insert(change), None)
 
