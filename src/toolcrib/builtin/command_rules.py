@@ -109,19 +109,22 @@ class CommandJudge:
         real = ((folder, os.path.realpath(folder)) for folder in dict.fromkeys(folders))
         self._program_folders = tuple(each for each, at in real if not os.path.isabs(each) or within_any(at, roots))
 
-    def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
+    def judge(
+        self, command: str, cwd: str, *, bare: bool = False, held: bool = False, typed: bool = False
+    ) -> Judgement:
         """Judge a command in a folder. `bare`: without grants, sandbox and settings.
 
-        `held`: a person sees the changes of the command before they are applied.
+        `held`: a person sees the changes of the command before they are applied. `typed`: a running shell gets it as
+        its input.
         """
         from ..policy.shell.judge import judge_command
         from ..policy.shell.parts import CommandPlace
 
         if bare:
-            return judge_command(command, CommandPlace(self.workspace, cwd, self._home))
+            return judge_command(command, CommandPlace(self.workspace, cwd, self._home), typed=typed)
         rules = self.rules
         place = self._place(cwd, held)
-        found = judge_command(command, place)
+        found = judge_command(command, place, typed=typed)
         if found.wall == "read" and not place.walled:
             found = replace(found, wall=None)
         if found.verdict == "deny" or not (rules.deny or rules.allow or rules.restrict_to_workspace):

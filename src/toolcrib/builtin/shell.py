@@ -344,7 +344,7 @@ class ShellTools:
                     "what a shell is given must be whole command lines, each ended by a newline: rules are for commands"
                 )
                 return Judgement("deny", reason, "shell:pieces")
-            found = self._judged.judge(str(typed), session.cwd, bare=bool(ctx.metadata.get("bare")))
+            found = self._judged.judge(str(typed), session.cwd, bare=bool(ctx.metadata.get("bare")), typed=True)
             if found.verdict != "allow":
                 return replace(found, wall=_wall_of(session), unknown=not session.opened) if found.unknown else found
         reason = "what a command does with its input cannot be known"

@@ -276,6 +276,7 @@ def test_denied_commands_and_allowed_ones(room):
     assert room.verdict(rules, "exec", command="git status; '") == "ask"  # unreadable: push cannot be ruled out
     assert room.verdict(rules, "exec_session", input="git push\n") == "deny"
     assert room.verdict(rules, "exec_session", input="git status\n") is None
+    assert room.verdict(rules, "exec_session", input="read line\n") == "ask"  # it would take a line of later input
 
 
 def test_another_folder_is_another_repository(room):

@@ -447,3 +447,34 @@ def test_no_spelling_and_no_nesting_hides_a_command(text: str, nests: list[objec
 def test_quoted_arguments_are_no_word_where_there_are_none() -> None:
     script = read_script('f() { b "$@"; }; f', "/", "/home/u")
     assert [[word.text for word in command.words] for command in script.commands if command.name == "b"] == [["b"]]
+
+
+_TRAP = "cat <<X\nrm -rf foo\nX\n"  # a command, once what is before it has taken the first line
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [
+        (f"bash <<'E'\nhead -c 8\n{_TRAP}E", False),
+        (f"bash <<'E'\nexec 2>&1\nenv cut -d : -f 1 | cat\n{_TRAP}E", False),
+        (f"bash <<'E'\nexec 3<&0 </dev/null; head -c 8 <&3\n{_TRAP}E", False),
+        (f"bash <<'E'\nwhile read x; do break; done\n{_TRAP}E", False),
+        (f"bash <<'E'\nhead -c 8 /dev/../dev/stdin\n{_TRAP}E", False),
+        (f"{{ head -c 8 </dev/stdin; bash; }} <<'E'\n{_TRAP}E", False),
+        (f"{{ head -c 8; x=$(cat); eval \"$x\"; }} <<'E'\n{_TRAP}E", False),
+        ("bash <<'E'\nls | head -n 1\ncat f\ngrep -e x f\nls 2>&1 2>/dev/null\nE", True),
+        ("{ head -n 1; sort; } <<E\nb\nE", True),
+    ],
+)
+def test_a_command_that_takes_a_part_of_the_script_is_a_problem(text: str, sure: bool) -> None:
+    assert (read(text).problems == ()) == sure
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [("read v\n", False), ("cat\n", False), ("alias ls=rm\n", False), ("ls() { rm x; }\n", False),
+     ("!!:s/echo //\n", False), ("^echo ^^\n", False), ("cd src; [ ! -e x ] && cat y\n", True)],
+)  # fmt: skip
+def test_what_a_shell_gets_as_input_can_change_what_the_next_input_means(text: str, sure: bool) -> None:
+    assert (read_script(text, CWD, HOME, typed=True).problems == ()) == sure
+    assert read_script(text, CWD, HOME).problems == ()

@@ -64,7 +64,8 @@ class JudgedCall:
         """The parsed command."""
         from ..shell.reading import read_script
 
-        return read_script(self.command or "", self.cwd, self.environment.home)
+        typed = self.tool.command_argument == "input"  # what a running command gets
+        return read_script(self.command or "", self.cwd, self.environment.home, typed=typed)
 
     @functools.cached_property
     def subjects(self) -> tuple[Subject, ...]:

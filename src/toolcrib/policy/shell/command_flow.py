@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from .inline_code import HIDES
-from .parts import Command, Script, Word
+from .parts import Command, Redirect, Script, Stdin, Word
+from .sorting import sort_words
+from .table import lookup
 from .table.wordlist import words
 
 SHELLS = words("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh")
@@ -56,6 +59,56 @@ def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
             kind = _in_word(command.words[0], sources, names)
         if kind is not None:
             yield command, kind, ""
+
+
+_TAKERS = words("read mapfile readarray xargs gxargs dd tee sponge tr bc factor tar gtar bsdtar openssl split")
+_PASSES_ON = INTERPRETERS | words("cat tee")
+_GIVE_PATTERN = ("-e", "-f", "--regexp", "--file", "--expression", "--source")
+
+
+def sharing(commands: Iterable[Command], typed: Stdin | None) -> Iterator[Command]:
+    """Yield commands that take a part of an input from which another one reads code: what that runs is not what was
+    read. `typed` is the input from which the shell gets the whole script."""
+    takers: dict[int, list[Command]] = {}
+    again: list[Command] = []  # those that give an input a further number
+    for command in commands:
+        stdin = command.stdin
+        again += [command] if any(_numbers_input(command, each) for each in command.redirects) else []
+        if stdin is not None and (stdin is typed or stdin.text is not None) and _takes_input(command):
+            takers.setdefault(id(stdin), []).append(command)
+    for key, found in takers.items():
+        found += again
+        if key == id(typed) or (len(found) > 1 and any(each.program in _PASSES_ON for each in found)):
+            yield from (each for each in found if each.program not in SHELLS)
+
+
+def _takes_input(command: Command) -> bool:
+    """Return whether a command reads its input: one that runs code may, and one that prints unless it names a file."""
+    name = command.program or ""
+    if name in _TAKERS or name in INTERPRETERS or any(_is_input(command, word) for word in command.args):
+        return True
+    known = lookup(name)
+    roles = known.operands.replace("*", "").split() if known is not None else []
+    if known is None or known.wrapper or known.subs is not None or {"read", "packed"}.isdisjoint(roles):
+        return False
+    call = sort_words(name, known, command.args, command)
+    if call.has("-r", "-R", "--recursive", "--files") and name.endswith("grep"):
+        return False
+    files = call.operands[0 if roles[0] != "text" or call.has(*_GIVE_PATTERN) else 1 :]
+    return not any(word.text for word in files)
+
+
+def _is_input(command: Command, word: Word) -> bool:
+    path = posixpath.normpath(posixpath.join(command.cwd or "/", word.start))
+    return word.text == "-" or (path.startswith(("/dev/", "/proc/")) and path != "/dev/null")
+
+
+def _numbers_input(command: Command, redirect: Redirect) -> bool:
+    """Return whether a redirection gives the input a further number (`3<&0`)."""
+    if not redirect.fd or redirect.target is None:
+        return False
+    copies = redirect.op in ("<&", ">&")
+    return not (redirect.target.text or "").strip("0") if copies else _is_input(command, redirect.target)
 
 
 _SWEEPERS = words("rm rmdir unlink shred mv chmod chown chgrp truncate tee dd cp ln chattr")

@@ -69,12 +69,14 @@ _ENDLESS = frozenset({"dev/zero", "dev/full", "dev/urandom", "dev/random"})
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only", wall="read")
 
 
-def judge_command(command: str, place: CommandPlace, depth: int = 0) -> Judgement:
-    """Return the judgement of a command line. Never raises: a command that cannot be judged is denied with a reason."""
+def judge_command(command: str, place: CommandPlace, depth: int = 0, *, typed: bool = False) -> Judgement:
+    """Return the judgement of a command line. Never raises: a command that cannot be judged is denied with a reason.
+
+    `typed`: a running shell gets it as its input."""
     try:
-        found = judge_script(read_script(command, place.cwd, place.home), place, depth)
+        found = judge_script(read_script(command, place.cwd, place.home, typed=typed), place, depth)
         if found.verdict == "ask" and _ARGUMENTS.search(command):
-            bare = judge_script(read_script(command, place.cwd, place.home, True), place, depth)
+            bare = judge_script(read_script(command, place.cwd, place.home, True, typed), place, depth)
             return bare if bare.verdict == "deny" else found
         return found
     except RecursionError:

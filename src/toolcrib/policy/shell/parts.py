@@ -83,6 +83,9 @@ class Redirect:
     text: Word | None = None
 
 
+STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class Stdin:
     """The source of a command's input, if it is not the outer input: a pipe, here-document or substitution.

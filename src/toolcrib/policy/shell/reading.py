@@ -7,11 +7,13 @@ would read are walked in turn. A part that was not read is always a `Problem`; i
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from ...core.text import lazy_regex
+from .command_flow import sharing
 from .function_calls import uncalled
-from .parts import Problem, Script
+from .parts import Problem, Script, Stdin
 from .script_reader import Reader
 from .shell_state import State
 from .tree import Unsure
@@ -22,14 +24,17 @@ _HIDING = lazy_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_HISTORY = lazy_regex(r"![^\s=(]|^\^", re.MULTILINE)
+"""What `bash -i` replaces by earlier input."""
 _UNUSUAL_SPACE = lazy_regex("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 
 
 @lru_cache(maxsize=512)
-def read_script(command: str, cwd: str, home: str, bare: bool = False) -> Script:
+def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bool = False) -> Script:
     """Return the commands that a line for `bash -c` may run in `cwd`, with the home directory `home`. Never raises.
 
-    With `bare` the shell is assumed to have no arguments, as is usual; without it `$1` and `$@` are not known.
+    With `bare` the shell is assumed to have no arguments, as is usual; without it `$1` and `$@` are not known. `typed`:
+    it is no line for `bash -c`, but what a running shell gets as its input, of which a command may take a part.
     """
     problem = _unreadable(command)
     if problem is not None and (problem.rule == "shell:long" or "\0" in command):
@@ -37,11 +42,17 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False) -> Script
     reader = Reader(State(cwd, home))
     if bare:
         reader.state.arguments = ()
+    reader.stdin = own = Stdin() if typed else None
     if problem is not None:  # reading continues: known harm counts in any case
         reader.problems[problem] = None
     try:
         reader.text(command)
         uncalled(reader)
+        for each in sharing(reader.commands, own):
+            reader.problem(Unsure("it takes a part of a script as its input", each.source, "shell:unknown-code"))
+        given = {command.program for command in reader.commands} if typed else set[str | None]()
+        if typed and (reader.defined or not given.isdisjoint(("alias", "fc")) or _HISTORY.search(command)):
+            reader.problem(Unsure("it gives later input another meaning, or repeats earlier input", command[:60]))
     except RecursionError:
         reader.problem(Unsure("it is nested too deeply", rule="shell:nesting"))
     except Unsure as unsure:

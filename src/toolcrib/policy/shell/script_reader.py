@@ -16,7 +16,7 @@ from .builtins import BUILTINS
 from .function_calls import calls, fork_bomb
 from .grammar import parse
 from .lexer import NAME
-from .parts import Command, Redirect, Stdin, Word
+from .parts import STANDARD_INPUT, Command, Redirect, Stdin, Word
 from .produced import as_word, produced
 from .running import MAX_SCRIPTS, fed_script, run_further
 from .script_loops import for_loop, note_forks, read_loop
@@ -106,7 +106,7 @@ class Reader(ScriptWalk):
         stdin = self.stdin
         if node.redirects:
             redirects, found = self.redirections(node.redirects, True)
-            self.emit(Command((), (), redirects))
+            self.emit(Command((), (), redirects, found or stdin))
             self.stdin = found or stdin
         failed = self.compound(node)
         self.stdin = stdin
@@ -276,7 +276,7 @@ class Reader(ScriptWalk):
             self.emit(Command((), assigns, redirects, stdin, source=node.source))
             return self.state.cwds
         processes, self.processes = tuple(self.processes), []
-        if len(words) == 1 and words[0].text == "exec" and node.redirects:
+        if len(words) == 1 and words[0].text == "exec" and any("<" in r.op and not r.fd for r in redirects):
             self.stdin = stdin or Stdin()  # from now on
         return self.invoke(Command(words, assigns, redirects, stdin, source=node.source), processes=processes)
 
@@ -311,6 +311,8 @@ class Reader(ScriptWalk):
         if target is not None and target.start == "/dev/fd/" and self.processes:
             value, feeders = self.processes[-1]
             return Stdin(Word(value) if known(value) is not None else None, feeders)
+        if target is not None and target.text in (("0",) if op == "<&" else STANDARD_INPUT - {"-"}):
+            return self.stdin
         return Stdin() if compound or op == "<&" else None
 
     # Running

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..parts import Word, plain_name
+from ..parts import STANDARD_INPUT, Word, plain_name
 from ..table.shell import SET_NAMES
 from .inner import Inner, joined, options_of, split_assignment, starts_of
 
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
-STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
 def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
