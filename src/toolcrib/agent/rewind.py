@@ -29,9 +29,11 @@ def rewind_session(box: Toolbox, session: AgentSession, turn: int) -> Rewound:
     they wait for ends.
 
     A change that something else overwrote stays, and so does the effect of a call without undo; both are reported.
+    Raises SessionError as `SessionStore.check_end`; nothing is undone then.
     """
     done = Rewound()
     with session.running():
+        session.check_end(turn)
         _take_back_turns(box, session, turn, done)
         session.cut(turn)
     return done

@@ -254,6 +254,10 @@ class AgentSession:
         self._update(state="idle", waiting=())
         return [last, self.entries[-1]]
 
+    def check_end(self, before: int) -> None:
+        """Raise SessionError where the session cannot end before this entry (`SessionStore.check_end`)."""
+        self._store.check_end(self.id, before)
+
     def cut(self, position: int) -> None:
         """Remove the entries from a position on."""
         self._store.cut(self.id, position)

@@ -263,15 +263,20 @@ class SessionStore(RecordPart):
             self._run("DELETE FROM agent_session WHERE id = ?", session_id)
         self._locks.forget(session_id)
 
-    def fork(self, session_id: str, before: int | None = None) -> SessionRow:
-        """Copy a session with its turns before a position, and return the copy. Raises SessionError where that parts a
-        reply from the results of its calls: the copy would make them again, and what is stored has no secrets."""
-        source = self.get(session_id)
-        if before and isinstance(next(iter(self.turns(session_id)[before:]), None), ResultTurn):
+    def check_end(self, session_id: str, before: int) -> None:
+        """Raise SessionError where an end before this turn parts a reply from the results of its calls: the session
+        would make them again, and what is stored has no secrets."""
+        if isinstance(next(iter(self.turns(session_id)[before:]), None), ResultTurn):
             raise SessionError(
-                f"turn {before} of {session_id} has the results of the calls of turn {before - 1}, so a fork cannot "
+                f"turn {before} of {session_id} has the results of the calls of turn {before - 1}, so a session cannot "
                 f"end between them: name turn {before - 1}, before the calls, or {before + 1}, after them"
             )
+
+    def fork(self, session_id: str, before: int | None = None) -> SessionRow:
+        """Copy a session with its turns before a position, and return the copy. Raises SessionError as `check_end`."""
+        source = self.get(session_id)
+        if before:
+            self.check_end(session_id, before)
         with self._transaction():
             copy = self.create(model=source.model, system=source.system, title=source.title, parent=None)
             self._run(

@@ -81,7 +81,7 @@ class _Undoing:
         self.cut_off = frozenset[int]()  # changes that an earlier undo began to take back
 
     def undo(self, call_id: str | None, force: bool) -> Undone:
-        call = call_id or self.table.last_call()
+        call = self.table.last_call() if call_id is None else call_id
         if call is None:
             raise ToolError("there is nothing to undo")
         changes, conflicts = self.foresee(call)

@@ -52,6 +52,8 @@ def test_a_task_from_the_start_over_an_approval_to_the_answer_and_back(cli: Cli,
     assert "[0] user: Remove a.txt" in shown
     assert "→ delete_file(path=a.txt)" in shown
     assert cli("sessions", row["id"]).stdout == shown
+    parted = cli("sessions", "rewind", row["id"], "2", "--yes", code=1).stderr  # its calls would be made again
+    assert "name turn 1, before the calls, or 3, after" in parted and not (cli.work / "a.txt").exists()
     back = cli("sessions", "rewind", row["id"], "0", "--yes")
     assert (cli.work / "a.txt").read_text() == "alpha\n"
     assert "back before turn 0" in back.stderr
