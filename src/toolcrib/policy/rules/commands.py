@@ -198,7 +198,7 @@ def _subject(command: Command) -> Subject:
 
 def _perhaps(command: Command) -> Iterator[str]:
     """Yield what a program may run that runs code or is not known: its words from each operand on, if that is no
-    subcommand of its own (`docker rm`)."""
+    subcommand of its own (`docker rm`), and an operand of several words (`concurrently 'rm x'`)."""
     from ..shell.effects import effects_of
     from ..shell.table import lookup
 
@@ -209,6 +209,7 @@ def _perhaps(command: Command) -> Iterator[str]:
     for at, word in enumerate(command.args[:_MAX_OPERANDS], 1):
         if not word.start.startswith("-") and (at > 1 or word.text not in own):
             yield _sample((_plain(word), *command.words[at + 1 :]), many=True)
+            yield SEPARATOR.join((word.text or "").split())
 
 
 _RUNNING = frozenset({"execute", "fetch-and-run", "unknown", "check", "code"})

@@ -110,7 +110,7 @@ def applets(call: SortedWords) -> Iterator[Effect]:
 def alias(call: SortedWords) -> Iterator[Effect]:
     for word in call.operands:
         if word.text is None or "=" in word.start:
-            yield Effect("shell", cut(word, word.start.find("=") + 1), "gives a command another name")
+            yield Effect("unknown", word, "gives a command another name", "shell:unknown-code")
 
 
 def names(call: SortedWords) -> Iterator[Effect]:

@@ -102,6 +102,14 @@ def trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
         yield Inner(script=rest[0], inside=True, arguments=None, later=True)
 
 
+def alias(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """alias: a later command may be its text, with any words behind it."""
+    for word in words[1:]:
+        if word.text is None or "=" in word.text[1:]:
+            text = word.text.partition("=")[2] if word.text is not None else None
+            yield Inner(script=Word((text, ' "$@"')), inside=True, arguments=None, later=True)
+
+
 def callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """mapfile -C and compgen -C run shell text; compgen -W expands its words."""
     if any(word.text is None or word.start.startswith(("-C", "-W", "-F")) for word in words[1:]):

@@ -175,6 +175,7 @@ SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] =
     "eval": shells.evaluate,
     **dict.fromkeys(("source", "."), shells.source),
     "trap": shells.trap,
+    "alias": shells.alias,
     **dict.fromkeys(("mapfile", "readarray", "compgen"), shells.callback),
     **dict.fromkeys(("xargs", "gxargs"), run_for_each.xargs),
     **dict.fromkeys(("find", "gfind"), run_for_each.find),
