@@ -141,7 +141,19 @@ def test_bare_comes_from_the_context(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "expected"),
-    [("bash", True), ("sh -i", True), ("bash x.sh", False), ("python3", False), ("a; sh", False)],
+    [
+        ("bash", True),
+        ("sh -i", True),
+        ("a; sh", True),
+        ("cat | bash", True),
+        ("bash -o pipefail", True),
+        ("timeout 9 env bash -s", True),
+        ("$SHELL", True),
+        ("bash x.sh", False),
+        ("python3", False),
+        ("bash -c ls", False),
+        ("bash <<E\nls\nE", False),
+    ],
 )
 def test_runs_a_shell(command: str, expected: bool) -> None:
     assert runs_a_shell(command) is expected

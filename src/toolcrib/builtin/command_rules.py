@@ -258,11 +258,17 @@ def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None
 
 
 def runs_a_shell(command: str) -> bool:
-    """Return whether a command is only a shell that reads commands from its input."""
+    """Return whether a command runs a shell that reads commands from the input of the command, or may."""
     from ..policy.shell.command_flow import SHELLS
     from ..policy.shell.reading import read_script
+    from ..policy.shell.wrappers.unfold import unfold
 
-    commands = read_script(command, "/", "/").commands
-    if len(commands) != 1 or commands[0].program not in SHELLS:
-        return False
-    return all((word.text or "x").startswith("-") for word in commands[0].args)
+    script = read_script(command, "/", "/")
+    for each in script.commands:
+        if not each.words or each.given is not None:
+            continue
+        if each.name is None or (each.program in SHELLS and all((word.text or "x")[:1] in "-+" for word in each.args)):
+            return True
+        if any(inner.reads or (inner.script and inner.script.text is None) for inner in unfold(each.words)):
+            return True
+    return bool(script.problems)

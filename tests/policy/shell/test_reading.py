@@ -458,6 +458,7 @@ _TRAP = "cat <<X\nrm -rf foo\nX\n"  # a command, once what is before it has take
         (f"bash <<'E'\nhead -c 8\n{_TRAP}E", False),
         (f"bash <<'E'\nexec 2>&1\nenv cut -d : -f 1 | cat\n{_TRAP}E", False),
         (f"bash <<'E'\nexec 3<&0 </dev/null; head -c 8 <&3\n{_TRAP}E", False),
+        ("bash <<'E'\nexec <x.sh\nE", False),
         (f"bash <<'E'\nwhile read x; do break; done\n{_TRAP}E", False),
         (f"bash <<'E'\nhead -c 8 /dev/../dev/stdin\n{_TRAP}E", False),
         (f"{{ head -c 8 </dev/stdin; bash; }} <<'E'\n{_TRAP}E", False),
@@ -472,8 +473,9 @@ def test_a_command_that_takes_a_part_of_the_script_is_a_problem(text: str, sure:
 
 @pytest.mark.parametrize(
     ("text", "sure"),
-    [("read v\n", False), ("cat\n", False), ("alias ls=rm\n", False), ("ls() { rm x; }\n", False),
-     ("!!:s/echo //\n", False), ("^echo ^^\n", False), ("cd src; [ ! -e x ] && cat y\n", True)],
+    [("read v\n", False), ("cat\n", False), ("exec <f\n", False), ("alias ls=rm\n", False), ("ls() { rm x; }\n", False),
+     ("cat <<X\n", False), ("cat <<X\nit's\nX\n", True), ("!!:s/echo //\n", False), ("^echo ^^\n", False),
+     ("cd src; [ ! -e x ] && cat y\n", True)],
 )  # fmt: skip
 def test_what_a_shell_gets_as_input_can_change_what_the_next_input_means(text: str, sure: bool) -> None:
     assert (read_script(text, CWD, HOME, typed=True).problems == ()) == sure

@@ -69,8 +69,8 @@ _GIVE_PATTERN = ("-e", "-f", "--regexp", "--file", "--expression", "--source")
 def sharing(commands: Iterable[Command], typed: Stdin | None) -> Iterator[Command]:
     """Yield commands that take a part of an input from which another one reads code: what that runs is not what was
     read. `typed` is the input from which the shell gets the whole script."""
-    takers: dict[int, list[Command]] = {}
-    again: list[Command] = []  # those that give an input a further number
+    takers: dict[int, list[Command]] = {id(typed): []} if typed is not None else {}
+    again: list[Command] = []  # those that give an input a further number, or the shell another input
     for command in commands:
         stdin = command.stdin
         again += [command] if any(_numbers_input(command, each) for each in command.redirects) else []
@@ -104,9 +104,9 @@ def _is_input(command: Command, word: Word) -> bool:
 
 
 def _numbers_input(command: Command, redirect: Redirect) -> bool:
-    """Return whether a redirection gives the input a further number (`3<&0`)."""
+    """Return whether a redirection gives the input a further number (`3<&0`), or the shell another input."""
     if not redirect.fd or redirect.target is None:
-        return False
+        return "<" in redirect.op and command.name == "exec"
     copies = redirect.op in ("<&", ">&")
     return not (redirect.target.text or "").strip("0") if copies else _is_input(command, redirect.target)
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from ...core.text import lazy_regex
 from .command_flow import sharing
 from .function_calls import uncalled
+from .grammar import parse
 from .parts import Problem, Script, Stdin
 from .script_reader import Reader
 from .shell_state import State
@@ -53,6 +54,8 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
         given = {command.program for command in reader.commands} if typed else set[str | None]()
         if typed and (reader.defined or not given.isdisjoint(("alias", "fc")) or _HISTORY.search(command)):
             reader.problem(Unsure("it gives later input another meaning, or repeats earlier input", command[:60]))
+        if typed and parse(f"{command}\n'")[1] is None:  # the quote that is not closed belongs to a here-document
+            reader.problem(Unsure("a here-document is not closed", command[-60:]))
     except RecursionError:
         reader.problem(Unsure("it is nested too deeply", rule="shell:nesting"))
     except Unsure as unsure:
