@@ -16,7 +16,11 @@ from toolcrib import Toolbox
 from toolcrib.config import load_settings
 from toolcrib.core.errors import ToolcribError
 from toolcrib.policy.requests import ApprovalRequest, Decision
+from toolcrib.policy.starts import StartRefused
+from toolcrib.toolbox.declared import declared_starts
 from toolcrib.toolbox.reloading import prepare_reload
+
+from ..waiting import until
 
 RAW = Path(__file__).parent.parent / "sources" / "mcp" / "servers" / "raw.py"
 
@@ -199,3 +203,33 @@ async def test_what_new_settings_start_waits_until_it_is_protected(world: World,
         world.config.write_text(f"{granted}{hook}[mcp_servers.new]\ncommand = '{script}'\n")
         found = prepare_reload(box, load_settings(world.ws, world.config))
     assert found.later == ("hooks", "mcp_servers.new")
+
+
+async def test_nothing_loads_what_a_command_makes_that_still_runs(world: World) -> None:
+    shutil.copy(RAW, world.ws / "server.py")
+    (world.ws / "hook.py").write_text("import helper\n")
+    (world.ws / "helper.py").touch()
+    (world.ws / "pkg" / "dist").mkdir(parents=True)
+    (world.ws / "pkg" / "dist" / "index.js").write_text("import 'zod'\n")
+    (world.ws / "make.txt").write_text(
+        "mkdir pkg/node_modules __pycache__; touch __pycache__/helper.x.pyc json.py; sleep 60"
+    )
+    text = world.config.read_text().replace("tools/server.py", "server.py")
+    text = text.replace(f"'{world.ws}/notify.sh'", f"{sys.executable!r}, '{world.ws}/hook.py'")
+    world.config.write_text(f"{text}[mcp_servers.web]\ncommand = 'node'\nargs = ['pkg/dist/index.js']\n")
+    async with world.open(mode="autonomous", start_servers=False) as box:
+        hook, secret, _, web = declared_starts(box.settings)
+        box.starts.check(web)
+        await box.mcp.connect("notes")
+        assert not (await box.call("mcp_notes_echo", {"text": "x"})).is_error
+        await box.call("exec", {"command": "sh make.txt", "background": True})
+        await until((world.ws / "json.py").exists)
+        for start, made in ((hook, "json.py"), (web, "pkg/node_modules")):  # the first start; what has no fingerprint
+            with pytest.raises(StartRefused, match=f"{made}, new since a command began that still runs"):
+                box.starts.check(start)
+        assert (await box.call("mcp_notes_echo", {"text": "x"})).is_error
+        assert world.asked == ["MCP server notes would load json.py, new since a command began that still runs"]
+        box.starts.check(secret)
+    assert not (world.ws / "json.py").exists()
+    async with world.open(start_servers=False) as box:
+        assert box.starts.check(hook)["PYTHONPYCACHEPREFIX"].endswith("/pycache")

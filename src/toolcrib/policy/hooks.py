@@ -189,10 +189,10 @@ def _told(event: CallFinished, message: str, outcome: str) -> dict[str, Any]:
 def _start(starts: Starts, command: Sequence[str], told: Mapping[str, Any]) -> None:
     """Run a program that notifies a person. If it fails, the error is only logged."""
     try:
+        argv, env = starts.checked(of_hook(command))
         done = subprocess.run(
-            starts.checked(of_hook(command)), input=json.dumps(told).encode(), timeout=NOTIFY_SECONDS,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, start_new_session=True,
-            env=starts.environment(),
+            argv, input=json.dumps(told).encode(), timeout=NOTIFY_SECONDS, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, check=False, start_new_session=True, env=env,
         )  # fmt: skip
         if done.returncode:
             text = done.stderr.decode("utf-8", "replace").strip()[:500]

@@ -10,19 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ..boundary.host_file import HostFile
+from ..boundary.host_file import HostFile, both_names
 from ..boundary.own_files import read_regular, replace_file
 from ..boundary.programs import host_environment, look_up
-from ..boundary.scripts import fingerprint, host_files_of, loaded_by, modules_of
+from ..boundary.sandbox.running_commands import made_now
+from ..boundary.scripts import Loaded, fingerprint, host_files_of, loaded_by, modules_of
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..record.state import private_folder
 
 _MAX_BYTES = 4 << 20
 _SHOWN = 8
+_CACHE = "PYTHONPYCACHEPREFIX"
+"""Lets Python keep and look for compiled modules elsewhere: next to a module, a command could make one."""
 
 
 class StartRefused(ToolError):
@@ -67,6 +70,7 @@ class Starts:
     def __init__(self, writable: Iterable[str | Path] = (), store: Path | None = None) -> None:
         self.writable = tuple(writable)
         self._store = store
+        self._held: dict[DeclaredStart, frozenset[str]] = {}
 
     def command(self, words: Sequence[str], cwd: Path | None = None, path: str | None = None) -> list[str]:
         """Return the command with the absolute path of its program. `path` is instead of this process's PATH.
@@ -94,25 +98,28 @@ class Starts:
         """Return the environment of such a command."""
         return host_environment(self.writable, environ)
 
-    def checked(self, start: DeclaredStart) -> list[str]:
-        """Return the command to start. Raises ToolError if it must not start, ConfigError or OSError if that cannot be
-        known."""
-        self.check(start)
-        return self.command(start.words)
+    def checked(self, start: DeclaredStart) -> tuple[list[str], dict[str, str]]:
+        """Return the command to start, and its environment. Raises ToolError if it must not start, ConfigError or
+        OSError if that cannot be known."""
+        return self.command(start.words), {**self.environment(), **self.check(start)}
 
-    def check(self, start: DeclaredStart) -> None:
-        """Store the fingerprint at the first start. Raises StartRefused if it is another one now, and ConfigError or
-        OSError if it cannot be stored."""
+    def check(self, start: DeclaredStart) -> dict[str, str]:
+        """Store the fingerprint at the first start, and return variables for the environment. Raises StartRefused if it
+        is another one now, or if a command that still runs may have made what is not in it; ConfigError or OSError if
+        it cannot be stored."""
         if self._store is None:
-            return
-        now = self._now(start)
-        if not now:
-            return
-        known = self._known(start)
-        if known is None:
-            self._keep(start, now)
-        elif known != now:
+            return {}
+        loaded = self._loaded(start)
+        now, known = _state_of(loaded), self._known(start)
+        if known is not None and known != now:
             raise StartRefused(f"{_said(start, known, now).text}. `{start.remedy}` shows the change, and asks")
+        unseen = both_names(loaded.kept) if known is not None else [each.path for each in host_files_of(loaded, "")]
+        if made := self.made(start, unseen):
+            raise StartRefused(f"{made}. End that one first: exec_session lists and ends those in the background")
+        if known is None and now:
+            self._keep(start, now)
+        compiled = any(path.endswith(".pyc") for path in loaded.shadows)
+        return {_CACHE: str(self._store.parent / "pycache")} if compiled else {}
 
     def doubt(self, start: DeclaredStart) -> StartDoubt | None:
         """Return what changed since the command was trusted; None if nothing did, or if it was never started."""
@@ -137,15 +144,26 @@ class Starts:
         """Return the files of these commands that tools may write: they ask before they change one."""
         found: dict[str, HostFile] = {}
         for start in starts:
-            loaded = loaded_by([*start.words, *start.variables], start.cwd, self.writable)
+            loaded = self._loaded(start)
             reason = f"{start.who} runs or loads it outside the sandbox, as you"
-            for each in host_files_of(loaded, reason):
+            files = tuple(host_files_of(loaded, reason))
+            self._held[start] = frozenset(each.path for each in files)
+            for each in files:
                 found.setdefault(each.path, each)
         return tuple(found.values())
 
+    def made(self, start: DeclaredStart, paths: Collection[str] | None = None) -> str | None:
+        """Return that it could load what a command that still runs may have made, of all its files or of these."""
+        found = made_now(self._held.get(start, ()) if paths is None else paths)
+        made = [path for path in found if "__pycache__" not in path]  # not loaded (`_CACHE`)
+        shown = ", ".join(os.path.relpath(path, start.cwd) for path in made[:_SHOWN])
+        return f"{start.who} would load {shown}, new since a command began that still runs" if made else None
+
+    def _loaded(self, start: DeclaredStart) -> Loaded:
+        return loaded_by([*start.words, *start.variables], start.cwd, self.writable)
+
     def _now(self, start: DeclaredStart) -> dict[str, str]:
-        loaded = loaded_by([*start.words, *start.variables], start.cwd, self.writable)
-        return modules_of(loaded) | fingerprint(loaded)
+        return _state_of(self._loaded(start))
 
     def _path(self, start: DeclaredStart) -> Path:
         assert self._store is not None
@@ -171,6 +189,10 @@ class Starts:
         private_folder(self._store.parent)
         private_folder(self._store)
         replace_file(self._path(start), json.dumps({"version": 1, "who": start.who, "files": now}))
+
+
+def _state_of(loaded: Loaded) -> dict[str, str]:
+    return modules_of(loaded) | fingerprint(loaded)
 
 
 def _digest(files: Mapping[str, str]) -> str:

@@ -175,6 +175,10 @@ class ProtectedPaths:
             self.named.add(path)
         self._pin(os.path.dirname(path) if link else path)
 
+    def made(self, file: HostFile) -> list[str]:
+        """Return what the host runs or loads of this, and that is there since the command began."""
+        return [path for path in file.there() if os.path.lexists(path) and not self.is_as_it_was(path)]
+
     def _new(self) -> list[str]:
         return [path for file in self.many for path in file.there()]
 

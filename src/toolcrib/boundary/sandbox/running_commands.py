@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -74,6 +74,12 @@ def kept_now(root: str, ended: Iterable[ProtectedPaths] = ()) -> Iterator[HostFi
         guards = [*_running.values(), *ended]
     found = dict.fromkeys(file for guard in guards for file in guard.shared)
     yield from (file for file in found if file.path != root and beneath(file.path, root))
+
+
+def made_now(paths: Collection[str]) -> list[str]:
+    """Return what of these files (`HostFile.path`) is new since a command began that still runs."""
+    kept = ((guard, file) for guard in others() for file in (*guard.shared, *guard.many) if file.path in paths)
+    return sorted({path for guard, file in kept for path in guard.made(file)})
 
 
 def protected_now(root: str, path: str) -> ProtectedName | None:

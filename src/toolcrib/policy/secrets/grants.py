@@ -199,10 +199,10 @@ def _from_command(command: tuple[str, ...], where: str, starts: Starts) -> str:
     import subprocess
 
     try:
+        argv, env = starts.checked(of_secret(where, command))
         done = subprocess.run(
-            starts.checked(of_secret(where, command)), stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=COMMAND_SECONDS, check=False, env=starts.environment(),
-        )  # fmt: skip
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False, env=env
+        )
     except ToolError as error:
         raise ToolError(f"{where}: {error}") from None
     except subprocess.TimeoutExpired:

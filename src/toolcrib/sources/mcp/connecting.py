@@ -117,7 +117,7 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
         raise ToolError(f"its working directory {cwd} does not exist (mcp_servers.{config.name}.cwd)")
     start = start_of(config, services.workspace)
     if start is not None:
-        services.starts.check(start)
+        env = {**services.starts.check(start), **env}
     try:
         found, *args = services.starts.command([config.command or "", *args], cwd, env["PATH"])
     except ToolError as error:

@@ -122,11 +122,13 @@ class Upstream:
         return self.services.starts.doubt(self.start)
 
     def judge(self, tool: ListedTool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """Ask about a call that would start it after a change of its files."""
+        """Ask about a call that would start it after a change of its files, or of one that runs and may load a file
+        that a command has made meanwhile."""
         found, key = self.doubt(), _call_key(tool, arguments, ctx)
         if found is None:
             self._asked.pop(key, None)  # an earlier question about this call, which got no yes
-            return None
+            made = None if self.start is None or self.would_start() else self.services.starts.made(self.start)
+            return None if made is None else Judgement("ask", made, "start:made", insists=True)
         self._asked.setdefault(key, set()).add(found.digest)
         return Judgement("ask", f"{found.text}. A yes starts it as it is now", f"start:{found.digest}", insists=True)
 
