@@ -24,7 +24,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     cache = ListCache(tmp_path / "mcp" / "lists")
     assert cache.read("1" * 64) is None
     cache.write("1" * 64, "s", LISTING)
-    assert cache.read("1" * 64) == LISTING
+    assert cache.read("1" * 64) == cache.shown(LISTING)
     (file,) = (tmp_path / "mcp" / "lists").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert json.loads(file.read_text())["listing"]["tools"][0]["digest"] == LISTING.tools[0].digest

@@ -134,6 +134,20 @@ async def test_what_its_command_line_gives_away_is_shown_to_nobody(config: Any) 
         assert not [value for value in secret if value in said or value in box.redactor.redact(value)]
 
 
+async def test_a_model_reads_no_secret_in_what_a_server_says_of_its_tools(config: Any) -> None:
+    said = {
+        "name": "a",
+        "description": "For hidden-plain-1.",
+        "inputSchema": {"type": "object", "title": "hidden-plain-1"},
+    }
+    for _ in range(2):  # from the server, then from the disk
+        async with Toolbox.open(**config({"tools": [said]}, env={"API_TOKEN": "hidden-plain-1"})) as box:
+            (tool,) = (each for each in box.definitions("mcp") if each["name"] == "mcp_raw_a")
+            assert tool["description"] == "For [secret:API_TOKEN]." and "hidden-plain-1" not in json.dumps(tool)
+            assert (await box.check("mcp_raw_a", {})).verdict == "ask"
+            assert "has changed" not in (await box.check("mcp_raw_a", {})).reason
+
+
 async def test_the_second_time_nothing_is_started(config: Any) -> None:
     given = config({"tools": ["echo", "pid", "grow"]})
     async with Toolbox.open(**given, yes=True) as box:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...boundary.own_files import replace_file
-from ...core.bound import Redact, redacted
+from ...core.bound import Redact, map_texts
+from ...core.text import lazy_regex
 from ...policy.plain import plain_line
 from ...record.state import private_folder
 from .listed import Json, ListedTool, ServerListing, listing_from_json
@@ -31,6 +32,7 @@ MAX_BYTES = 64 * 2**20
 FAILED_SECONDS = 120.0
 """How long a failed server is not asked again when a toolbox opens. `toolcrib mcp test` asks immediately."""
 T = TypeVar("T")
+_DIGEST = lazy_regex("[0-9a-f]{64}")
 
 
 def write_private(path: Path, text: str) -> None:
@@ -52,8 +54,12 @@ class ServerFiles:
 
     def store(self, path: Path, **entry: Any) -> None:
         """Write a file. Raises OSError or ConfigError."""
+        write_private(path, json.dumps({"version": VERSION, **self._clean(entry)}))
+
+    def _clean(self, entry: Json) -> Json:
+        """Return JSON data without secrets. Digests stay: what was accepted must be found again."""
         plain = json.loads(json.dumps(entry, default=dict))
-        write_private(path, json.dumps({"version": VERSION, **redacted(plain, self._redact)}))
+        return map_texts(plain, lambda text: text if _DIGEST.fullmatch(text) else self._redact(text))
 
     def load(self, path: Path, read: Callable[[Json], T]) -> T | None:
         """Return what `read` makes of the entry in a file; None if there is none or it cannot be read."""
@@ -75,6 +81,10 @@ class ListCache(ServerFiles):
     def read(self, identity: str) -> ServerListing | None:
         """Return the listing; None if there is none or it cannot be read."""
         return self.load(self.path(identity), lambda entry: listing_from_json(entry["listing"]))
+
+    def shown(self, listing: ServerListing) -> ServerListing:
+        """Return a listing without secrets, as it is read from its file: models and clients get it."""
+        return listing_from_json(self._clean(listing.to_json()))
 
     def write(self, identity: str, name: str, listing: ServerListing) -> None:
         """Store a listing."""

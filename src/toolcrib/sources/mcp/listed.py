@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Literal
 
 from ...core.dataclass import dataclass
@@ -34,8 +33,8 @@ class ListedTool:
     unlisted: bool = False
     """Whether it is one of ours, and the server has nothing that it could reach."""
     extra: Mapping[str, Any] = EMPTY
-    stored: str = field(default="", compare=False)
-    """The digest of what the server said, if this was stored, without secrets."""
+    stored: str = ""
+    """The digest of what the server said, if this is without its secrets."""
 
     @property
     def digest(self) -> str:

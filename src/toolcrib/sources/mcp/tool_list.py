@@ -66,6 +66,7 @@ class ToolList:
         try:
             async with asyncio.timeout(self._config.start_timeout):
                 listing = await list_server(connection.client)
+                listing = await asyncio.to_thread(self._cache.shown, listing)
         except TimeoutError as error:
             seconds = f"{self._config.start_timeout:g} s; mcp_servers.{name}.start_timeout can give more"
             self.error = f"it did not list its tools within {seconds}"
