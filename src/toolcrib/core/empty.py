@@ -16,6 +16,9 @@ class _Empty(Mapping[str, Any]):
         """Return the default. Each call asks for a key; `Mapping.get` would raise and catch an error for it."""
         return default
 
+    def __contains__(self, key: object) -> bool:
+        return False
+
     def __iter__(self) -> Iterator[str]:
         return iter(())
 
