@@ -37,6 +37,11 @@ _SURROUNDINGS = ("state", "via", "stdin", "function", "background", "forks", "co
 _HOOK = lazy_regex(r"TRAP[A-Z]|chpwd|periodic|precmd|preexec|zsh")  # zsh calls functions of these names by itself
 
 
+def is_input(redirect: Redirect | tree.Redir) -> bool:
+    """Return whether a redirection gives a command another standard input (`0>&3` does)."""
+    return redirect.fd == 0 or (redirect.fd is None and "<" in redirect.op)
+
+
 class Reader(ScriptWalk):
     """One reading of a script."""
 
@@ -173,6 +178,7 @@ class Reader(ScriptWalk):
         inner = self.state
         for index, part in enumerate(node.commands):
             mark, recursions = len(self.commands), self.recursions
+            self.one_input(getattr(part, "redirects", ()), min(index, 1))
             inner = self.apart(lambda part=part: self.node(part))
             recursing += self.recursions > recursions
             if index < len(node.commands) - 1:
@@ -276,8 +282,10 @@ class Reader(ScriptWalk):
             self.emit(Command((), assigns, redirects, stdin, source=node.source))
             return self.state.cwds
         processes, self.processes = tuple(self.processes), []
-        if len(words) == 1 and words[0].text == "exec" and any("<" in r.op and not r.fd for r in redirects):
-            self.stdin = stdin or Stdin()  # from now on
+        if any(word.text == "exec" for word in words) and any(map(is_input, node.redirects)):
+            if self.stdin is not None:  # perhaps the one from which the shell reads this script
+                self.problem(Unsure("it takes another input from now on", node.source, "shell:unknown-code"))
+            self.stdin = stdin or Stdin()
         return self.invoke(Command(words, assigns, redirects, stdin, source=node.source), processes=processes)
 
     def redirections(
@@ -286,6 +294,7 @@ class Reader(ScriptWalk):
         """Return the redirections, and the input they give."""
         found: list[Redirect] = []
         stdin: Stdin | None = None
+        self.one_input(redirects)
         for redirect in redirects:
             mark = len(self.commands)
             op, target, text = redirect.op, None, None
@@ -299,21 +308,23 @@ class Reader(ScriptWalk):
             moves = op in (">&", "<&") and target and (target.text or "")[1:].endswith("-")
             if moves or (redirect.fd or 0) > 9:
                 expansion.other_shell(self, f"{redirect.fd or ''}{op}{redirect.target.source}")
-            if redirect.fd in (None, 0):
-                if text is not None:
-                    stdin = Stdin(text, tuple(self.commands[mark:]))
-                elif op in ("<", "<>", "<&"):
-                    stdin = self.from_file(target, op, compound)
+            if is_input(redirect):
+                stdin = Stdin(text, tuple(self.commands[mark:])) if text else self.from_file(target, op, compound)
         return tuple(found), stdin
+
+    def one_input(self, redirects: tuple[tree.Redir, ...], before: int = 0) -> None:
+        """Note a command with several inputs, or one besides a pipe (`before`): zsh gives it all, bash the last one."""
+        if before + sum(map(is_input, redirects)) > 1:
+            expansion.other_shell(self, "several inputs of one command")
 
     def from_file(self, target: Word | None, op: str, compound: bool) -> Stdin | None:
         """Return the input that `<` gives: a process substitution's; the redirection itself says which file is read."""
         if target is not None and target.start == "/dev/fd/" and self.processes:
             value, feeders = self.processes[-1]
             return Stdin(Word(value) if known(value) is not None else None, feeders)
-        if target is not None and target.text in (("0",) if op == "<&" else STANDARD_INPUT - {"-"}):
+        if target is not None and target.text in (("0",) if "&" in op else STANDARD_INPUT - {"-"}):
             return self.stdin
-        return Stdin() if compound or op == "<&" else None
+        return Stdin() if compound or op != "<" else None
 
     # Running
 
@@ -327,7 +338,7 @@ class Reader(ScriptWalk):
         """Note a command and read what it runs or changes. `shell` says that builtins apply."""
         words, assigns, redirects = command.words, command.assigns, command.redirects
         name = words[0].text
-        if command.stdin is None and not (redirects and any(r.op == "<" and not r.fd for r in redirects)):
+        if command.stdin is None and not any(map(is_input, redirects)):
             command.stdin = self.stdin
         if functions and name is not None and name in self.state.functions:
             bodies, sure = self.state.functions[name]
