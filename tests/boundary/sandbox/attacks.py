@@ -173,6 +173,12 @@ def fchmod_outside():
 
 
 @attack
+def chmod_for_the_machine():
+    """A file of /proc has one mode, wherever that is mounted. Sets what is there already."""
+    os.chmod("/proc/meminfo", 0o444)
+
+
+@attack
 def touch_outside():
     os.utime(f"{OUT}/secret", (1, 1))
 

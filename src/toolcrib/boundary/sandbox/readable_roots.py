@@ -139,9 +139,7 @@ def kernel_arguments(root: bool) -> tuple[str, ...]:
                 continue
             if not mode & stat.S_IROTH:
                 arguments += ["--ro-bind", "/dev/null", entry.path]
-            elif mode & 0o222:
-                arguments += ["--ro-bind", entry.path, entry.path]
-    return tuple(arguments)
+    return (*arguments, "--remount-ro", "/proc")  # modes of files there are those of the whole machine
 
 
 def bind_arguments(binds: Mapping[str, str]) -> list[str]:
