@@ -3,6 +3,7 @@ there it runs inside the sandbox, or after a question."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
@@ -205,8 +206,8 @@ async def test_an_ordinary_repository_is_not_asked_about(ground: Ground) -> None
     assert ground.asked == []
 
 
-@pytest.mark.parametrize("mode", ["assistant"])
-async def test_no_file_tool_makes_a_repository_unasked(ground: Ground, mode: str) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_no_file_tool_makes_a_repository_unasked(ground: Ground, at_once: bool) -> None:
     orders = [
         ["config", "objects/keep", "refs/keep", "HEAD"],
         ["HEAD", "config", "refs/keep", "objects/keep"],
@@ -214,11 +215,16 @@ async def test_no_file_tool_makes_a_repository_unasked(ground: Ground, mode: str
         ["objects/keep", "HEAD", "config"],
         ["config", "HEAD", "commondir"],
     ]
-    async with ground.open("none", mode) as box:
+    async with ground.open("none", "assistant") as box:
         for number, names in enumerate(orders):
             before = len(ground.asked)
-            for name in names:
-                await box.call("write_file", {"path": f"r{number}/{name}", "content": "ref: refs/heads/main\n"})
+            paths = [f"r{number}/{name}" for name in names]
+            calls = (box.call("write_file", {"path": path, "content": "ref: refs/heads/main\n"}) for path in paths)
+            if at_once:
+                await asyncio.gather(*calls)
+            else:
+                for call in calls:
+                    await call
             assert len(ground.asked) > before, names
         before = len(ground.asked)
         for name in ("sub/.git/config", "sub/.git/hooks/x", "sub/.git"):

@@ -47,6 +47,7 @@ from .interfaces import Grant
 from .output import ToolOutput, answering
 from .run_tool import run_tool
 from .stages import Stages
+from .tool_spec import ToolCategory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +62,8 @@ ALLOWED = Grant()
 
 REPLAY = "replay"
 """The rule, in the record, of a call that a tape answers: its tool does not run."""
+CHANGES_FILES = (ToolCategory.FILESYSTEM_WRITE, ToolCategory.DESTRUCTIVE)
+"""The categories of tools whose calls wait for each other, if they judge paths and are not async."""
 MAX_EDITS = 10
 """How often an authorizer may change the arguments of one call."""
 
@@ -174,8 +177,19 @@ async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str
 
 async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
     """Authorize a call with bound arguments, then run it, or describe it in a dry run."""
+    for _ in range(MAX_EDITS):
+        output = await _attempt_once(stages, last, call)
+        if output is not None:
+            return output
+    text = f"{call.tool.name} was not run: other calls change files all the time. Call it again when they have ended."
+    return with_hint(ToolOutput.error(text, "denied"))
+
+
+async def _attempt_once(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput | None:
+    """Return None where another call has changed files since this one was authorized, and it would ask now."""
     last.call, last.grant = call, None
     answer: Grant | ToolOutput = ALLOWED
+    seen = stages.changes
     if stages.must_authorize(call.tool, call.ctx.caller):
         last.call, answer = await authorize(stages, call)
         if isinstance(answer, ToolOutput):
@@ -189,9 +203,27 @@ async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
     if kept is not None:
         last.grant = answer = replace(answer, rule=REPLAY)
     if not stages.gate.needed:
-        return await commit_and_run(stages, last.call, answer, kept)
+        return await _run_in_turn(stages, last.call, answer, kept, seen)
     async with stages.gate.hold(call.tool.exclusive):
-        return await commit_and_run(stages, last.call, answer, kept)
+        return await _run_in_turn(stages, last.call, answer, kept, seen)
+
+
+async def _run_in_turn(
+    stages: Stages, call: Call, grant: Grant, kept: ToolOutput | None, seen: int
+) -> ToolOutput | None:
+    """Run a call; one that changes files alone among such calls, if it still would not ask."""
+    tool = call.tool
+    if tool.judge is None or not tool.paths or tool.category not in CHANGES_FILES or tool.is_async:
+        return await commit_and_run(stages, call, grant, kept)
+    async with stages.changing.hold(True):
+        if stages.changes != seen and grant.approver is None:
+            judged = tool.judge(call.arguments, call.ctx)
+            if judged is not None and judged.verdict != "allow":
+                return None
+        try:
+            return await commit_and_run(stages, call, grant, kept)
+        finally:
+            stages.changes += 1
 
 
 def _emit_started(stages: Stages, call: Call, started: float) -> None:

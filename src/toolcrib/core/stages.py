@@ -24,18 +24,16 @@ if TYPE_CHECKING:
     from .interfaces import Authorizer, CallGuard, Hook, Intent, Labeller, Middleware, Tape
     from .tool import Tool
 
-_inside: ContextVar[bool] = ContextVar("toolcrib_gate", default=False)
-"""Whether this code runs inside a call that holds a gate. Calls made by a tool do not wait for the tool's own gate."""
-
 
 class Gate:
     """Lets in one exclusive call, or any number of others, in the order of arrival.
 
-    `needed` is true if an exclusive tool exists.
+    `needed` is true if an exclusive tool exists. Calls made by a tool do not wait for the tool's own gate.
     """
 
     def __init__(self) -> None:
         self.needed = False
+        self._inside: ContextVar[bool] = ContextVar("toolcrib_gate", default=False)
         self._lock = threading.Lock()
         self._active = 0
         self._alone = False
@@ -44,7 +42,7 @@ class Gate:
     @asynccontextmanager
     async def hold(self, exclusive: bool) -> AsyncGenerator[None]:
         """Hold the gate, alone or with others."""
-        if _inside.get():
+        if self._inside.get():
             yield
             return
         hold = _Hold(exclusive)
@@ -52,12 +50,12 @@ class Gate:
             waiter = self._enter(hold)
             if waiter is not None:
                 await waiter
-            token = _inside.set(True)
+            token = self._inside.set(True)
             try:
                 yield
             finally:
                 with suppress(ValueError):  # closed from another context
-                    _inside.reset(token)
+                    self._inside.reset(token)
         finally:
             self._leave(hold)
 
@@ -137,6 +135,10 @@ class Stages:
     events: EventStream = field(default_factory=EventStream)
     threads: ToolThreads = shared_threads
     gate: Gate = field(default_factory=Gate)
+    changing: Gate = field(default_factory=Gate)
+    """Lets in one call at a time that changes files: what a path means depends on others (`HEAD` and `config`)."""
+    changes: int = 0
+    """How many of them have ended."""
     watchers: int = 0
     running: dict[int, Tool] = field(default_factory=dict[int, "Tool"])
     """Calls under way, by the identity of their contexts; filled only while `watchers` is not 0."""
