@@ -98,6 +98,21 @@ async def test_no_value_is_more_than_one_argument_of_a_command_plugin(room: Room
 
 
 @pytest.mark.parametrize("pin", [True, False])
+async def test_a_program_cannot_change_itself_through_what_it_inherits(room: Room, pin: bool) -> None:
+    text = """#!/usr/bin/env python3
+import contextlib, os
+for name in os.listdir("/proc/self/fd"):
+    with contextlib.suppress(OSError):
+        if os.path.isfile(f"/proc/self/fd/{name}"):
+            open(f"/proc/self/fd/{name}", "a").write("# changed")
+print('{"result": {"output": "tried"}}')
+"""
+    path = binary(room, text, pin=pin)
+    await room.open(sandbox="auto", **settings(room))
+    assert (await room("t")).for_llm == "tried" and path.read_text() == text
+
+
+@pytest.mark.parametrize("pin", [True, False])
 @pytest.mark.parametrize("sandbox", ["none", "auto", "landlock"])
 async def test_a_binary_plugin_answers(room: Room, pin: bool, sandbox: str) -> None:
     binary(room, ECHO, pin=pin)

@@ -61,13 +61,13 @@ class BinaryWork:
     async def _run(self, line: bytes, ctx: ToolContext) -> Ran:
         runner = self.services.runner((self.program.folder,))
         sandbox = runner.sandbox.known or await shared_threads.run(runner.sandbox)
-        handed = sandbox.name != "docker" and _HAS_PROC  # a descriptor can be passed to it
-        if not handed and self.program.sha256 is not None:
+        pinned = self.program.sha256 is not None
+        if pinned and (sandbox.name == "docker" or not _HAS_PROC):  # no descriptor can be passed to it
             raise ToolError(unpinnable(self.plugin, self.program, sandbox.name))
         for pause in (*_BUSY_PAUSES, None):
             fd = self.program.open()
             program, fds = f"/proc/self/fd/{fd}", [fd]
-            if not handed:
+            if not pinned:  # by its descriptor the program could change the file, whatever the sandbox mounts
                 os.close(fd)
                 program, fds = str(self.program.place), []
             try:
