@@ -230,8 +230,10 @@ def _no_looser(after: Any, before: Any) -> list[str]:
          ["unrestricted", "workspace-write", "read-only"])  # fmt: skip
     rank("network", a.network, b.network, ["proxy", "off"])
     rank("effects", a.effects, b.effects, ["direct", "journal", "review"])
-    for name in ("allowed_domains", "env", "allow_protected", "read_roots", "write_roots"):
+    for name in ("allowed_domains", "env", "allow_protected"):
         subset(name, getattr(a, name), getattr(b, name))
+    if (a.read_roots, a.write_roots) != (b.read_roots, b.write_roots):
+        wrong.append("roots")
     subset("hidden", b.hidden, a.hidden)
     rank("loopback", a.loopback, b.loopback, [True, False])
     for name in ("open_files", "address_space", "tmp", "file_size", "processes"):

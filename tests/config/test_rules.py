@@ -154,6 +154,9 @@ def test_an_import_that_tools_may_change_is_not_trusted_unseen(place, tmp_path):
     place.user(f'[rules]\nimport = ["{path}"]\n[sandbox]\nwrite_roots = ["{tmp_path / ".claude"}"]\n')
     settings = place.load()
     assert said(settings) == []
+    project = place.project("[sandbox]\nread_roots = []\nwrite_roots = []\n")
+    assert said(place.load()) == []
+    project.unlink()
     place.trust.trust(settings.origin.imported[0])
     assert said(place.load()) == [("allow", "Bash", "claude")]
 

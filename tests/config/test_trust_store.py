@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,14 @@ def test_an_untrusted_file_only_tightens(place: Place) -> None:
     assert settings.rules.deny == ("exec(curl *)",)
     assert settings.sandbox.limits.open_files == 10
     assert settings.tools.disabled == ("exec",)
+
+
+def test_an_untrusted_file_takes_no_protection_away(place: Place) -> None:
+    """A folder granted for reading in a writable one is read-only, and what is granted for writing needs trust."""
+    place.user('[sandbox]\nread_roots = ["/work/vendor"]\nwrite_roots = ["/work"]\n')
+    place.project("[sandbox]\nread_roots = []\nwrite_roots = []\n")
+    sandbox = place.load().sandbox
+    assert (sandbox.read_roots, sandbox.write_roots) == ((Path("/work/vendor"),), (Path("/work"),))
 
 
 def test_what_was_ignored_is_listed_in_one_warning(place: Place) -> None:

@@ -104,7 +104,8 @@ async def test_commands_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         assert len(world.asked) == 4
 
 
-async def test_what_a_channel_plugin_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("enabled", ["true", "false"])  # false: a project that is not trusted may say so
+async def test_what_a_channel_plugin_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enabled: str) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     world = World(tmp_path)
     programs = [world.ws / "plugins" / "chat" / "run", world.ws / "mine" / "run"]
@@ -112,7 +113,7 @@ async def test_what_a_channel_plugin_runs(tmp_path: Path, monkeypatch: pytest.Mo
         program.parent.mkdir(parents=True)
         program.write_text("#!/bin/sh\n")
     (world.ws / "plugins" / "linked").symlink_to(world.ws / "mine")
-    lines = f"[plugins]\nenabled = true\nplugin_dirs = ['{world.ws}/plugins']\n[channels.chat]\nallowed = [1]\n"
+    lines = f"[plugins]\nenabled = {enabled}\nplugin_dirs = ['{world.ws}/plugins']\n[channels.chat]\nallowed = [1]\n"
     world.config.write_text(lines)
     async with world.open(mode="autonomous") as box:
         for path in ("plugins/chat/run", "plugins/new/plugin.json", "mine/run"):

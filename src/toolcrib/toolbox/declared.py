@@ -55,7 +55,7 @@ def declared_files(settings: Settings) -> tuple[HostFile, ...]:
     for_api = "it says where the requests of the API {} go, with their secrets"
     named += [(api.spec, for_api.format(name)) for name, api in settings.openapi.items()]
     named.append((settings.web.proxy_ca, "it says which proxy Toolcrib trusts"))
-    if settings.plugins.enabled and any(each.enabled and each.type == "plugin" for each in settings.channels.values()):
+    if any(each.type == "plugin" for each in settings.channels.values()):
         named += [(place, "a channel plugin in it runs outside the sandbox, as you") for place in _plugins_of(settings)]
     with contextlib.suppress(ConfigError):  # a variable is not set: no jobs are kept anywhere
         url, _, _ = (settings.jobs.address or "").partition("?")

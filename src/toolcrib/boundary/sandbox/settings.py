@@ -87,10 +87,12 @@ class SandboxSettings(Section):
     """Names of environment variables that commands get besides the harmless ones. This is how a secret is granted."""
     allow_protected: Annotated[tuple[str, ...], Fewer()] = ()
     """Protected names (`.git/config`) that commands may change; `*` for all."""
-    read_roots: Annotated[tuple[AnyPath, ...], Fewer()] = ()
-    """Further directories, and single files, that file tools and commands may read."""
-    write_roots: Annotated[tuple[AnyPath, ...], Fewer()] = ()
-    """Further directories that file tools and commands may change."""
+    read_roots: tuple[AnyPath, ...] = ()
+    """Further directories, and single files, that file tools and commands may read. One in a folder that they may
+    change is read-only, so it takes a trusted file to leave one out."""
+    write_roots: tuple[AnyPath, ...] = ()
+    """Further directories that file tools and commands may change. What Toolcrib runs or trusts in them is protected,
+    so it takes a trusted file to leave one out."""
     hidden: Annotated[tuple[AnyPath, ...], More()] = ()
     """Paths that commands do not see, even inside the workspace."""
     loopback: Annotated[bool, Only(False)] = False
