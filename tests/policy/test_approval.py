@@ -484,6 +484,20 @@ async def test_a_session_yes_to_one_question_silences_no_other(world):
     assert w.done == list("abcdef")
 
 
+async def test_a_session_yes_to_a_setting_is_none_to_what_a_call_itself_is_about(world):
+    seen = []
+    w = world(approver=door(Decision(True, scope="session"), seen))
+    w.policy.ask_for = ("wipe",)
+    protected = Judgement("ask", "it is protected", "path:protected")
+    w.registry.find("wipe").judge = lambda args, ctx: protected if args["path"] == ".git" else None
+    for name in ("a", ".git", "b", ".git"):
+        await w.wipe(name, session_id="s")
+    assert [(request.asked_by, request.reason) for request in seen] == [
+        ("require_for:wipe", "wipe is set to ask"), (None, "it is protected")
+    ]  # fmt: skip
+    assert w.done == ["a", ".git", "b", ".git"]
+
+
 async def test_without_a_session_a_yes_for_it_is_for_the_same_caller_alone(world):
     seen = []
     w = world(approver=door(Decision(True, scope="session"), seen))
