@@ -245,15 +245,6 @@ def test_a_folder_of_that_name_is_an_error_that_names_it(place: Place) -> None:
         place.load()
 
 
-def test_a_trusted_file_that_tools_can_change_is_warned_about(place: Place, tmp_path: Path) -> None:
-    inside, outside = place.workspace / "my.toml", tmp_path / "my.toml"
-    for path in (inside, outside):
-        path.write_text('mode = "assistant"')
-    assert any("tools can change it" in warning for warning in place.load(config=inside).origin.warnings)
-    assert not place.load(config=outside).origin.warnings
-    assert not place.load(config=place.project('mode = "assistant"')).origin.warnings
-
-
 def test_two_files_in_one_place_are_an_error(place: Place) -> None:
     place.project("")
     place.project("{}", "toolcrib.json")

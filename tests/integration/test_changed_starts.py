@@ -104,6 +104,15 @@ async def test_commands_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         assert len(world.asked) == 4
 
 
+async def test_named_settings_are_changed_after_a_question(world: World) -> None:
+    world.config = world.config.rename(world.ws / "own.toml")
+    async with world.open(mode="autonomous", start_servers=False) as box:
+        assert (await box.call("write_file", {"path": "own.toml", "content": "evil"})).is_error
+        await box.call("exec", {"command": "sh -c 'echo evil > own.toml; mv own.toml x'"})
+    assert "own.toml: Toolcrib trusts these settings" in world.asked[0]
+    assert "[mcp_servers.notes]" in world.config.read_text()
+
+
 @pytest.mark.parametrize("enabled", ["true", "false"])  # false: a project that is not trusted may say so
 async def test_what_a_channel_plugin_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enabled: str) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -68,8 +68,6 @@ def load_settings(
         own["--config"] = file_layer(read_config_file(absolute_path(named, here, "config")))
     root = _workspace_of([*own.values(), from_env, from_flags])
     loading = _Loading(root, env, trust or TrustStore(state_home(env) / "trust.json"))
-    if named:
-        loading.warn_if_inside(own["--config"])
     for name, layer in own.items():
         loading.add(layer, name)
     if not named:
@@ -145,18 +143,6 @@ class _Loading:
             )
         return False
 
-    def warn_if_inside(self, layer: Layer) -> None:
-        """Warn about a file inside the workspace: tools may write it. The names of project files are protected, others
-        are not."""
-        assert layer.file is not None
-        path = layer.file.path
-        own = [os.path.join(os.path.realpath(self._root), f"toolcrib{suffix}") for suffix in (".toml", ".json")]
-        if _is_inside(path, self._root) and os.path.realpath(path) not in own:
-            self._warnings.append(
-                f"{path} is trusted, and lies inside the workspace {self._root}, where tools can change it. Keep it "
-                "outside."
-            )
-
     def settings(self, mode: str) -> Settings:
         """Return the merged settings, with the rules of every layer. `mode`: that without the flags."""
         result = self._result
@@ -230,10 +216,6 @@ def _leave_server(project: Layer, warnings: list[str]) -> None:
             f"{project.origin(('serve',))}: `serve` is ignored: a file in the workspace cannot say who may call this "
             "server. Set it in your own configuration, or name the file with --config."
         )
-
-
-def _is_inside(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 def project_servers(root: Path, warnings: list[str]) -> Layer | None:

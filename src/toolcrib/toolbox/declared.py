@@ -55,6 +55,9 @@ def declared_files(settings: Settings) -> tuple[HostFile, ...]:
     for_api = "it says where the requests of the API {} go, with their secrets"
     named += [(api.spec, for_api.format(name)) for name, api in settings.openapi.items()]
     named.append((settings.web.proxy_ca, "it says which proxy Toolcrib trusts"))
+    project = settings.origin.project  # it counts only as it was trusted
+    own = (path for path in settings.origin.files if project is None or path != project.path)
+    named += [(path, "Toolcrib trusts these settings, whatever they say") for path in own]
     if any(each.type == "plugin" for each in settings.channels.values()):
         named += [(place, "a channel plugin in it runs outside the sandbox, as you") for place in _plugins_of(settings)]
     with contextlib.suppress(ConfigError):  # a variable is not set: no jobs are kept anywhere
