@@ -496,6 +496,9 @@ async def test_a_session_yes_to_a_setting_is_none_to_what_a_call_itself_is_about
         ("require_for:wipe", "wipe is set to ask"), (None, "it is protected")
     ]  # fmt: skip
     assert w.done == ["a", ".git", "b", ".git"]
+    w.service.approver = door(False, seen)
+    await w.wipe(".git")
+    assert seen[-1].reason == "wipe is set to ask; it is protected"
 
 
 async def test_without_a_session_a_yes_for_it_is_for_the_same_caller_alone(world):

@@ -192,7 +192,8 @@ class Policy:
             if judgement is not None and judgement.verdict == "ask" and not (judgement.insists or allowed):
                 # a yes for the session to one of them covers every call of the tool, but not what this one is about
                 last = self._by_table(tool, judgement, table, category)
-                asks += [last] if last.verdict == "ask" and tool.category != ToolCategory.SHELL else []
+                if last.verdict == "ask" and tool.category != ToolCategory.SHELL:
+                    asks = [replace(asks[0], reason=f"{asks[0].reason}; {last.reason}"), *asks[1:], last]
             return self._reaching(self._quieted(replace(asks[0], others=tuple(asks[1:]))), tool, hosts)
         # 3: allowed by a trusted rule
         if ruled is not None and ruled.verdict == "allow":
