@@ -465,6 +465,7 @@ _TRAP = "cat <<X\nrm -rf foo\nX\n"  # a command, once what is before it has take
         (f"{{ head -c 8; x=$(cat); eval \"$x\"; }} <<'E'\n{_TRAP}E", False),
         ("bash <<'E'\nls | head -n 1\ncat f\ngrep -e x f\nls 2>&1 2>/dev/null\nE", True),
         ("{ head -n 1; sort; } <<E\nb\nE", True),
+        ("echo x | bash -c 'head -n 1'", True),
     ],
 )
 def test_a_command_that_takes_a_part_of_the_script_is_a_problem(text: str, sure: bool) -> None:

@@ -62,7 +62,6 @@ def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
 
 
 _TAKERS = words("read mapfile readarray xargs gxargs dd tee sponge tr bc factor tar gtar bsdtar openssl split")
-_PASSES_ON = INTERPRETERS | words("cat tee")
 _GIVE_PATTERN = ("-e", "-f", "--regexp", "--file", "--expression", "--source")
 
 
@@ -78,13 +77,15 @@ def sharing(commands: Iterable[Command], typed: Stdin | None) -> Iterator[Comman
             takers.setdefault(id(stdin), []).append(command)
     for key, found in takers.items():
         found += again
-        if key == id(typed) or (len(found) > 1 and any(each.program in _PASSES_ON for each in found)):
+        if key == id(typed) or (len(found) > 1 and any(map(_passes_on, found))):
             yield from (each for each in found if each.program not in SHELLS)
 
 
 def _takes_input(command: Command) -> bool:
     """Return whether a command reads its input: one that runs code may, and one that prints unless it names a file."""
     name = command.program or ""
+    if name in SHELLS:
+        return not any(re.match(r"-\w*c", word.start) for word in command.args)
     if name in _TAKERS or name in INTERPRETERS or any(_is_input(command, word) for word in command.args):
         return True
     known = lookup(name)
@@ -96,6 +97,11 @@ def _takes_input(command: Command) -> bool:
         return False
     files = call.operands[0 if roles[0] != "text" or call.has(*_GIVE_PATTERN) else 1 :]
     return not any(word.text for word in files)
+
+
+def _passes_on(command: Command) -> bool:
+    """Return whether code comes from the input of a command: it runs it, or prints it for another one."""
+    return command.program in SHELLS | {"cat", "tee"} or (command.program in INTERPRETERS and _reads_code(command))
 
 
 def _is_input(command: Command, word: Word) -> bool:
