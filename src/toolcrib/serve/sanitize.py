@@ -11,10 +11,7 @@ from pydantic import BaseModel
 
 from ..core.bound import redacted, safe
 from ..core.output import foreign_meta
-from ..sources.mcp.fields import from_base64, size_of
-
-MAX_ERROR = 50_000
-"""The most characters of a server's own error message that are passed on; also the limit for its data as JSON."""
+from ..sources.mcp.fields import from_base64
 
 Redact = Callable[[str], str]
 M = TypeVar("M", bound="BaseModel")
@@ -67,12 +64,10 @@ def sanitize_model(model: M, redact: Redact | None) -> M:
 
 
 def sanitize_error(error: MCPError, redact: Redact | None) -> MCPError:
-    """Return a server's own error, limited in size, without secrets, escapes, and our keys in its data."""
+    """Return a server's own error without secrets, escapes, and our keys in its data."""
     data = error.error.data
     if isinstance(data, Mapping):
         data = foreign_meta(cast("Mapping[str, Any]", data))
     data = sanitize({"data": data}, redact)["data"]
-    if data is not None and size_of(data) > MAX_ERROR:
-        data = None
     said = error.error.message
-    return MCPError(error.error.code, safe(said if redact is None else redact(said))[:MAX_ERROR], data)
+    return MCPError(error.error.code, safe(said if redact is None else redact(said)), data)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCError, jsonrpc_message_adapter
 
 from toolcrib.core.context import ToolContext
 from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.fetch_lists import MAX_ITEMS
-from toolcrib.sources.mcp.many_values import MAX_PARTS, MAX_VALUES, bounded, of_long_line
+from toolcrib.sources.mcp.many_values import MAX_ERROR, MAX_PARTS, MAX_VALUES, bounded, of_long_line
 
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
 TEXT = {"type": "text", "text": "x"}
@@ -52,6 +52,12 @@ def test_a_result_is_read_as_far_as_it_goes() -> None:
     assert "structured data" in result["content"][-1]["text"]
     kept = answer(content=[TEXT] * 300_000, structuredContent={"a": 1}).result
     assert kept["structuredContent"] == {"a": 1}
+
+
+def test_an_error_is_read_as_far_as_a_model_reads_it() -> None:
+    found = bounded(message(id=1, error={"code": 1, "message": "x" * 20_000_000, "data": {"a": "x" * MAX_ERROR}}))
+    assert found is not None and isinstance(found.message, JSONRPCError)
+    assert len(found.message.error.message) == MAX_ERROR and found.message.error.data is None
 
 
 def test_a_list_has_one_entry_more_than_are_read() -> None:

@@ -28,8 +28,8 @@ class Span(NamedTuple):
 class Pattern:
     """One kind of secret. The group `s`, or the whole match, is the secret; `accept` may reject it.
 
-    Every match begins with one of the `needles`, which are ASCII, or with `scan` contains one. `whole`: no part of it
-    is shown, even if it is long.
+    Every match has one of the `needles`, which are ASCII, after so many characters as one of `before` says. `whole`: no
+    part of it is shown, even if it is long.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Pattern:
     expression: str
     accept: Accept | None = None
     whole: bool = False
-    scan: bool = False
+    before: range = range(1)
     shown: str | None = None
     begin: str = ""
     """What comes after a short needle, which is in many texts by chance: an expression of RE2."""
@@ -58,13 +58,13 @@ class Pattern:
 
     def _matches(self, text: str) -> Iterator[re.Match[str]]:
         expression = re.compile(self.expression, re.ASCII)  # keys are ASCII; an é next to one ends it
-        if self.scan:
-            yield from expression.finditer(text)
-            return
         for needle in self.needles:
             at = text.find(needle)
             while at >= 0:
-                match = expression.match(text, at)
+                match = None
+                for size in self.before:
+                    if match is None and size <= at:
+                        match = expression.match(text, at - size)
                 if match is not None:
                     yield match
                 at = text.find(needle, match.end() if match is not None and match.end() > at else at + 1)
@@ -154,7 +154,8 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("Google refresh token", ("1//0",), rf"{_LEFT}1//0[\w-]{{35,}}+", _mixed),
     Pattern("Stripe key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
     Pattern("Stripe webhook secret", ("whsec_",), r"whsec_[A-Za-z0-9+/=]{16,}+"),
-    Pattern("Telegram bot token", (":AA",), rf"{_LEFT}(?:bot)?\d{{6,12}}:AA[\w-]{{32,34}}(?![\w-])", scan=True),
+    Pattern("Telegram bot token", tuple(f"{digit}:AA" for digit in range(10)),
+            rf"{_LEFT}(?:bot)?\d{{6,12}}:AA[\w-]{{32,34}}(?![\w-])", before=range(14, 4, -1)),
     Pattern("npm token", ("npm_",), r"npm_[A-Za-z0-9]{30,}+"),
     Pattern("PyPI token", ("pypi-",), r"pypi-A[\w-]{40,}+"),
     Pattern("DigitalOcean token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[oprt]_v1_[a-f0-9]{40,}+"),
@@ -165,11 +166,13 @@ TOKENS: tuple[Pattern, ...] = (
             begin="[a-f0-9]{6}"),
     Pattern("age key", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[0-9A-Z]{50,}+"),
     Pattern("Mailgun key", ("key-",), rf"{_LEFT_OF_WORD}key-[0-9a-f]{{32}}{_RIGHT}"),
-    Pattern("Mailchimp key", ("-us",), rf"{_LEFT_OF_WORD}[0-9a-f]{{32}}-us\d{{1,2}}{_RIGHT}", scan=True),
+    Pattern("Mailchimp key", ("-us",), rf"{_LEFT_OF_WORD}[0-9a-f]{{32}}-us\d{{1,2}}{_RIGHT}",
+            before=range(32, 33)),
     Pattern("Shopify token", ("shp",), r"shp(?:at|ca|pa|ss|tka)_[A-Fa-f0-9]{32,}+", begin="[a-z]{2,3}_"),
     Pattern("Square token", ("sq0",), r"sq0[a-z]{3}-[\w-]{22,}+", begin="[a-z]{3}-"),
     Pattern("Vault token", ("hvs.", "hvb.", "hvr."), rf"{_LEFT_OF_WORD}hv[sbr]\.[\w-]{{24,}}+", _mixed),
-    Pattern("Terraform token", (".atlasv1.",), rf"{_LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[\w=-]{{50,}}+", scan=True),
+    Pattern("Terraform token", (".atlasv1.",), rf"{_LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[\w=-]{{50,}}+",
+            before=range(14, 15)),
     Pattern("Grafana token", ("glsa_", "glc_"), r"gl(?:sa|c)_[A-Za-z0-9+/_=]{32,}+", _mixed),
     Pattern("New Relic key", ("NRAK-",), r"NRAK-[A-Z0-9]{27}"),
     Pattern("Postman key", ("PMAK-",), r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
@@ -198,7 +201,8 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("1Password token", ("ops_eyJ",), r"ops_eyJ[\w+/=-]{100,}+"),
     Pattern("Heroku key", ("HRKU-",), r"HRKU-[\w-]{36,}+"),
     Pattern("Netlify token", ("nfp_",), rf"{_LEFT_OF_WORD}nfp_[A-Za-z0-9]{{36,}}+"),
-    Pattern("Azure client secret", ("Q~",), rf"{_LEFT}[\w~.-]{{3}}[78]Q~[\w~.-]{{31,34}}(?![\w~.-])", scan=True),
+    Pattern("Azure client secret", ("7Q~", "8Q~"), rf"{_LEFT}[\w~.-]{{3}}[78]Q~[\w~.-]{{31,34}}(?![\w~.-])",
+            before=range(3, 4)),
     Pattern("JWT", ("eyJ",), rf"{_LEFT_OF_WORD}eyJ[\w-]{{10,}}+\.[\w-]{{8,}}+\.[\w-]*+(?:\.[\w-]++\.[\w-]++)?+",
             shown="eyJ***.***.***", begin=r"[\w-]+\."),
     Pattern("Slack webhook", ("hooks.slack.com/",),

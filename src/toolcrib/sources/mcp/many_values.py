@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from ...core.nesting import has_more_values
 from .fetch_lists import MAX_ITEMS
+from .fields import size_of
 
 MAX_VALUES = 100_000
 """The most values of a message, except one with a list."""
@@ -21,6 +22,8 @@ MAX_LIST_VALUES = 2_000_000
 """The most values of a message with a list: 10,000 tools with their schemas."""
 MAX_PARTS = 1_000
 """The most content blocks of a result that are read; clients get a hundred of them."""
+MAX_ERROR = 50_000
+"""The most characters of an error's message, and of its data as JSON."""
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
@@ -44,7 +47,8 @@ def bounded(message: SessionMessage) -> SessionMessage | None:
     """
     inner = message.message
     if isinstance(inner, JSONRPCError):
-        if has_more_values(inner.error.data, MAX_VALUES):
+        inner.error.message = inner.error.message[:MAX_ERROR]
+        if has_more_values(inner.error.data, MAX_VALUES) or size_of(inner.error.data) > MAX_ERROR:
             inner.error.data = None
         return message
     if not isinstance(inner, JSONRPCResponse):
