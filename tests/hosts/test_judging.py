@@ -249,6 +249,64 @@ async def test_a_name_that_a_host_ignores_does_not_narrow_a_search(host: Host) -
         assert await host.decides("grep_search", {"pattern": "KEY", **wrong}) == "deny", wrong
 
 
+async def test_a_command_that_gemini_takes_out_of_its_shell_asks(host: Host) -> None:
+    host.name = "gemini"
+    for command in ("sh -c 'ls' 'x; touch y'", "bash -c cd private; cat x", 'zsh -c "ls \\"x"', "/bin/BASH\n-c ls x"):
+        assert await host.decides("run_shell_command", {"command": command}) == "deny", command
+    for command in ("sh -c 'ls -la'", 'bash -c "git status"'):
+        assert await host.decides("run_shell_command", {"command": command}) == "allow", command
+
+
+async def test_what_gemini_searches_where_git_reads_the_search_in_another_way(host: Host) -> None:
+    """Without ripgrep it starts `git grep PATTERN -- FILTER`, and where that fails `grep -r`."""
+    host.name = "gemini"
+    (host.work / ".git").mkdir()
+    (host.work / "src").mkdir()
+    (host.work / "private/x").write_text("KEY\n")
+    for named in (":(icase)PRIVATE", ":/", "private", "pri*x", "!*.py"):
+        assert await host.decides("grep_search", {"pattern": "KEY", "include_pattern": named}) == "deny", named
+    for named in ("*.py", "**/*.ts", "src/**/*.{ts,tsx}"):
+        assert await host.decides("grep_search", {"pattern": "KEY", "include_pattern": named}) == "allow", named
+    (host.work / ".gitignore").write_text(".env\nprivate/\n")
+    for pattern in ("KEY|(?:a)", "KEY|x{99999}", r"KEY|[\w-.]", "KEY\0?", r"KEY|\1", "KEY" * 500):
+        assert await host.decides("grep_search", {"pattern": pattern}) == "deny", pattern
+    for pattern in ("KEY", r"def \w+\(", "(a|b)+ [a-z_0-9]*", "^x$"):
+        assert await host.decides("grep_search", {"pattern": pattern}) == "allow", pattern
+    for pattern in ("--include=.env", "-f.env"):
+        assert await host.decides("grep_search", {"pattern": pattern, "include_pattern": "*.py"}) == "deny", pattern
+
+
+@pytest.mark.parametrize("host", ["claude", "gemini"], indirect=True)
+async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: Host) -> None:
+    """CLAUDE.md and GEMINI.md name other files with an `@`, and so do these."""
+    (host.work / "sub").mkdir()
+    (host.work / "sub/notes.md").write_text("@../.xnv\n@a.md\n")
+    asks = "ask" if host.name == "claude" else "deny"
+    write, edit = ("Write", "Edit") if host.name == "claude" else ("write_file", "replace")
+    for text, expected in {
+        "see\n@../.env\n": asks, "**@../.env** x": asks, "@./../.env#x": asks, "@../private/x": "pass",
+        "@dataclass a@b.example @../sub/notes.md @no": "pass",
+    }.items():  # fmt: skip
+        assert await host.decides(write, {"file_path": "sub/CLAUDE.md", "content": text}) == expected, text
+    (host.work / "private/x").touch()
+    assert await host.decides(write, {"file_path": "a.md", "content": "@private/x"}) == "deny"
+    for old, new, expected in (("xnv", "env", asks), ("nothing", "@../.env", asks), ("a.md", "b.md", "pass")):
+        given = {"file_path": "sub/notes.md", "old_string": old, "new_string": new}
+        assert await host.decides(edit, given) == expected, given
+    (host.work / "sub/notes.md").write_text("@../.env\nx\n")  # a person's own
+    assert await host.decides(edit, {"file_path": "sub/notes.md", "old_string": "x", "new_string": "y"}) == "pass"
+
+
+async def test_the_file_from_which_gemini_takes_its_variables_is_protected(host: Host) -> None:
+    """Those of its hooks and commands, too: BASH_ENV, TOOLCRIB_MODE."""
+    assert await host.decides("Write", {"file_path": ".env", "content": "BASH_ENV=./x"}) == "pass"
+    host.name = "gemini"
+    (host.work / "link").symlink_to(".env")
+    for path in (".env", "sub/.env", "link"):
+        assert await host.decides("write_file", {"file_path": path, "content": "BASH_ENV=./x"}) == "deny", path
+    assert await host.decides("replace", {"file_path": ".env", "old_string": "K", "new_string": "J"}) == "deny"
+
+
 async def test_tools_of_mcp_servers_follow_their_rules(host: Host) -> None:
     assert await host.decides("mcp__github__get_issue", {"number": 1}) == "allow"
     assert await host.decides("mcp__github__delete_repo", {"name": "x"}) == "deny"

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from ..boundary.own_files import beginning_of
 from ..builtin.patch_format import parse_patch
 from ..core.errors import ToolError
 from ..core.json_values import as_array
@@ -37,6 +38,23 @@ _OTHER_PATH: Mapping[HostName, re.Pattern[str]] = {
 """In a path, what a host may read as another one than we do. Only Claude Code is known to have `~/`, and none `~name`.
 Gemini CLI decodes `%2E`, and takes an `@` away."""
 _ANY_OTHER_PATH = lazy_regex(r"\A~")
+_SHELL_WORD = (
+    r"[\s\ufeff]*(?:(?:\S+/)?(?:sh|bash|zsh)[\s\ufeff]+-c|cmd\.exe[\s\ufeff]|(?:powershell|pwsh)(?:\.exe)?[\s\ufeff])"
+)
+_UNWRAPPED = lazy_regex(rf"{_SHELL_WORD}(?![\s\ufeff]+(?:'[^']*'|\"[^\"$`\\]*\")\s*\Z)", re.IGNORECASE)
+"""A command from which Gemini CLI takes `sh -c` away, and quotes around all the rest: `sh -c 'ls' 'x; rm y'` runs `rm`.
+One quoted text means the same to both."""
+_GIT_TAKES = lazy_regex(
+    r"(?!-)(?:\\[^0-9pPkuxc\0\n]|\[\^?(?:a-z|A-Z|0-9|[^]\\\[\0\n-])+\]|\((?![?*+{])|\)|\|(?![*+?{])"
+    r"|[^]\\()\[{}*+?|\0\n]|(?<=[^(|^])[*+?]){1,1000}"
+)
+"""The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
+ignores is searched, too. One that begins with a dash is an option for `grep`."""
+_IMPORT = lazy_regex(r"(?<!\w)@((?:[^\s\\]|\\ ){1,400})")
+_NAME_END = lazy_regex(r"\W")
+_MAX_TEXT = 4 * 2**20
+_BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
+"""Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
     "codex": ("workdir",), "gemini": ("directory", "dir_path"), "cursor": ("working_directory", "cwd"),
 }  # fmt: skip
@@ -68,7 +86,8 @@ def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
         return None
     try:
         calls = list(make(event.arguments, event))
-        return [*calls, *_behind_links(calls, event)]
+        calls += _behind_links(calls, event)
+        return [*calls, *_taken_up(calls, event)]
     except Unmapped:
         return None
 
@@ -91,6 +110,40 @@ def _behind_links(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> 
                     yield name, {"path": real}
             elif (real := os.path.realpath(whole)) != plain:
                 yield "write_file", {"path": real, "content": given.get("content") or given.get("new_text") or ""}
+
+
+def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Calls:
+    """Yield what a host does by itself with files that a call changes: Gemini CLI takes its variables from `.env`, and
+    it and Claude Code read what `@FILE` names in CLAUDE.md, GEMINI.md and each file that is named in such a way."""
+    if event.host not in ("claude", "gemini"):
+        return
+    texts: dict[str, tuple[str, str]] = {}
+    for name, given in calls:
+        if name not in ("write_file", "edit_file") or "\0" in given["path"]:
+            continue
+        whole = os.path.join(event.cwd or workspace_of(event), os.path.expanduser(given["path"]))
+        before, after = (
+            texts[whole] if whole in texts else (beginning_of(whole, _MAX_TEXT).decode(errors="replace"),) * 2
+        )
+        old, new = given.get("old_text"), given.get("new_text", "")
+        after = given["content"] if old is None else after.replace(old, new) if old in after else f"{after}\n{new}"
+        texts[whole] = before, after
+    for whole, (before, after) in texts.items():
+        folder, own = os.path.split(whole)
+        if event.host == "gemini" and own.casefold() == ".env":
+            yield "write_file", {"path": f"{folder}/.gemini/.env", "content": ""}
+        for each in _imports(after) - _imports(before):
+            if os.path.isfile(path := os.path.join(folder, os.path.expanduser(each))):
+                yield "read_file", {"path": path}
+
+
+def _imports(text: str) -> set[str]:
+    """Return what `@FILE` may name in a text: where the name ends, marks of Markdown may say."""
+    found: set[str] = set()
+    for each in _IMPORT.finditer(text):
+        name = each[1].replace("\\ ", " ")
+        found |= {name, *(name[: end.start()] for end in _NAME_END.finditer(name))}
+    return found - {""}
 
 
 def is_known(event: HostEvent) -> bool:
@@ -142,6 +195,8 @@ def _is_there(event: HostEvent, path: str) -> bool:
 
 
 def _command(given: Json, event: HostEvent) -> Calls:
+    if event.host == "gemini" and _UNWRAPPED.match(_need(given, "command")):
+        raise Unmapped
     where = _maybe(given, *_EVERY_FOLDER)
     if where and not any(given.get(name) for name in _FOLDERS.get(event.host, ())) and where != event.cwd:
         raise Unmapped
@@ -220,9 +275,16 @@ def _globs(given: Json, event: HostEvent) -> Calls:
 def _greps(given: Json, event: HostEvent) -> Calls:
     ignored = any(given.get(name) for name in ("no_ignore", "include_ignored"))
     filters = _readings(given, _FILTERS.get(event.host, ("glob",)), *_EVERY_FILTER)
+    pattern = _need(given, "pattern", "query")
+    if event.host == "gemini":
+        if pattern.startswith("-"):
+            raise Unmapped
+        ignored = ignored or _GIT_TAKES.fullmatch(pattern) is None
+        ends = [each and _BY_END.fullmatch(each) for each in filters]
+        filters = [each and (f"*{end[1]}" if end else "*") for each, end in zip(filters, ends, strict=True)]
     for folder in _folders(given, event):
         for name in dict.fromkeys(piece for each in filters for piece in _pieces(each)):
-            made: dict[str, Any] = {"pattern": _need(given, "pattern", "query"), "path": folder, "hidden": True}
+            made: dict[str, Any] = {"pattern": pattern, "path": folder, "hidden": True}
             if name is not None:
                 made["glob"] = name
             if name is not None or ignored:  # ripgrep searches what it names, ignored or not
