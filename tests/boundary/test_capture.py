@@ -99,3 +99,12 @@ def test_invalid_bytes_are_replaced() -> None:
     capture = Capture(100)
     capture.feed(b"a\xff\xfeb\0c")
     assert capture.excerpt().text == "a\ufffd\ufffdb\0c"
+
+
+def test_half_a_secret_is_not_shown_where_the_stream_was_cut() -> None:
+    stream = Capture(100)
+    secret = "granted-Value-4711-xyzzy"
+    for _ in range(100):
+        stream.feed(f"{secret} ".encode())
+    found = stream.excerpt(redact=lambda text: text.replace(secret, "*"))
+    assert set(found.head + found.tail) == {"*", " "} and found.omitted

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 
+_FIRST_WORD, _LAST_WORD = lazy_regex(r"\A\S{1,1000}"), lazy_regex(r"(?<!\S)\S{1,1000}\Z")
 _BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; the stored bytes can always fill the limit
 
 
@@ -124,7 +126,8 @@ class Capture:
             head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
             tail = _decode_tail(bytes(self._tail))
             if redact is not None:
-                head, tail = redact(head), redact(tail)
+                # Masks are short: what is left may end where the stream was cut, within a secret.
+                head, tail = _LAST_WORD.sub("", redact(head)), _FIRST_WORD.sub("", redact(tail))
             head = head[: limit - limit // 2]
             tail = tail[max(0, len(tail) - limit // 2) :]
         kept = len(head.encode("utf-8", "replace")) + len(tail.encode("utf-8", "replace"))
