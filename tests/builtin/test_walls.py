@@ -16,6 +16,7 @@ from toolcrib import Toolbox
 from toolcrib.boundary.landlock_calls import ABI_REFER, landlock_abi
 from toolcrib.boundary.sandbox import SandboxSettings, found_files, select_sandbox
 from toolcrib.builtin.command_answer import ONLY_CHANGES, ONLY_READS
+from toolcrib.builtin.command_runner import RAN_NO_HOOKS
 from toolcrib.core.call import Call
 from toolcrib.core.context import EMPTY_CONTEXT, Wall
 from toolcrib.core.errors import SandboxUnavailable
@@ -614,6 +615,24 @@ async def test_a_yes_lets_git_change_its_settings(tmp_path: Path, answer: bool) 
 
 async def yes_to_all(_: ApprovalRequest) -> bool:
     return True
+
+
+async def test_hooks_change_no_repository(tmp_path: Path) -> None:
+    config = tmp_path / "toolcrib.toml"
+    config.write_text('[sandbox]\nbackend = "bubblewrap"\n')
+    (tmp_path / "ws").mkdir()
+    async with Toolbox.open(tmp_path / "ws", config=config, approve=yes_to_all, warm_up=False) as box:
+        git = await repository(box)
+        (git.parent / "plant.sh").write_text("touch .git/hooks/new $GIT_DIR/hooks/new; touch ran; false")
+        for hook in ("post-checkout", "pre-push"):
+            (git / "hooks" / hook).write_text("#!/bin/sh\nsh ./plant.sh")
+            (git / "hooks" / hook).chmod(0o755)
+        await box.call("exec", {"command": "git init -q --bare other; git commit --allow-empty -qm x"})
+        output = await box.call("exec", {"command": "git worktree add tree"})
+        assert (git / "worktrees" / "tree").exists() and RAN_NO_HOOKS in output.for_llm
+        assert not (git.parent / "ran").exists()
+        await box.call("exec", {"command": "git push -u ./other HEAD:refs/heads/x"})
+        assert (git.parent / "ran").exists() and not (git / "hooks" / "new").exists()
 
 
 async def test_other_programs_in_the_line_change_no_repository(tmp_path: Path) -> None:

@@ -90,6 +90,18 @@ def shared(git: str) -> str:
     return without_dots(os.path.join(git, common)) if common else git
 
 
+def runs_hooks(folder: str) -> bool:
+    """Return whether git may run hooks for the repository around a folder."""
+    git = shared(next(repositories(folder), ("", ""))[1])
+    files = (f"{git}/config", f"{git}/config.worktree", "/etc/gitconfig", *of_person(os.environ))
+    if any(each.name == "core.hookspath" for file in files for _, each in _with_included(file)):
+        return True
+    try:
+        return any(not name.endswith(".sample") for name in os.listdir(f"{git}/hooks"))
+    except OSError:
+        return False
+
+
 def of_person(host: Mapping[str, str]) -> tuple[str, ...]:
     """Return the files with the person's own settings, the first of which counts least."""
     if "GIT_CONFIG_GLOBAL" in host:

@@ -179,15 +179,17 @@ class CommandJudge:
     def lift(self, command: str, cwd: str) -> Lift | None:
         """Return what a command may change because its question, which no mode answers, was about that.
 
-        `.git` only for a line of git alone: other programs in it could put hooks there.
+        `.git` only for a line of git alone: other programs in it could put hooks there. So could hooks that run: they
+        do not (`command_runner.py`), but those before a push, which may refuse it.
         """
+        from ..boundary.git_settings import runs_hooks
         from ..policy.shell.judge import changes_only_repositories
 
         rule = self.judge(command, cwd).rule
         if rule == RULE_HOST_FILES:
             return "host files"
         if rule == RULE_PROTECTED and changes_only_repositories(command, self._place(cwd)):
-            return ".git"
+            return None if re.search(r"\bpush\b", command) and runs_hooks(cwd) else ".git"
         return None
 
     def _place(self, cwd: str, held: bool = False) -> CommandPlace:

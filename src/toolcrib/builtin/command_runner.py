@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ..policy.secrets.grants import Secrets
 
 ONLY_PROXY = "the command got placeholders for {}: only sandbox.backend bubblewrap puts their values into requests"
+_NO_HOOKS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": os.devnull}
+RAN_NO_HOOKS = "[git ran no hooks: they could have changed .git, as this command could]"
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 log = logging.getLogger(__name__)
@@ -220,6 +222,11 @@ class CommandRunner:
             )  # a command that only reads can show it, too
             person = git_identity(cwd) if sandbox.active and commits else {}
             full = {**person, **command_environment(self._env), **(env or {}), **granted}
+            if lift == ".git" and sandbox.active:  # hooks run what they like of the workspace
+                from ..boundary.git_settings import runs_hooks
+
+                full |= _NO_HOOKS
+                lacks.extend([RAN_NO_HOOKS] if runs_hooks(str(cwd)) else ())
             layer = self.effects.begin(sandbox) if self.effects is not None else None
             if layer is None:
                 spawn = sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
