@@ -14,6 +14,7 @@ import pytest
 
 from toolcrib import Toolbox
 from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox.running_commands import others
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
@@ -416,6 +417,17 @@ async def test_what_should_not_stay_goes_though_the_changes_cannot_be_stored(
     output = await boxed.shell.exec("mkdir .vscode", ctx=replace(CALLER, wall="workspace"))
     assert "[.vscode moved to the trash" in output.for_llm and "[undo does not cover what" in output.for_llm
     assert not (boxed.root / ".vscode").exists()
+
+
+async def test_what_a_command_made_is_in_doubt_until_it_was_looked_over(boxed: Bench) -> None:
+    """Of a later command, changes of it would be moved away, though a person made them."""
+    await boxed.shell.exec("mkdir d", ctx=CALLER)
+    assert others() == []
+    started = await boxed.shell.exec("sleep 30", background=True, ctx=CALLER)
+    session = boxed.shell.sessions.get("one", started.meta["session_id"])
+    assert others() != []
+    session.process.kill()
+    assert await asyncio.to_thread(session.looked_over.wait, 30) and others() == []
 
 
 async def test_without_a_trash_the_person_should_know(tmp_path: Path) -> None:

@@ -313,6 +313,9 @@ class CommandRunner:
             look = f"look at what {' and '.join(replaced)} led to, because other programs run or trust it; then "
             outcome.undo = outcome.undo.replace("`toolcrib undo ", f"{look}`toolcrib undo --force ")
         outcome.notes = [*prepared.lacks, *outcome.notes, *moved, *prepared.spawn.notes]
+        prepared.spawn.appeared = list  # what it made is in question no more: other commands do not doubt it
+        if prepared.layer is not None:
+            prepared.layer.protected = ()
         return outcome
 
     def _moved_away(self, paths: Sequence[str], call_id: str | None) -> list[str]:

@@ -41,7 +41,7 @@ class StdioTransport:
 
     def __init__(self, spawn: Callable[[], Spawn], appeared: Callable[[list[str]], None]) -> None:
         self._spawn, self._appeared = spawn, appeared
-        self._look: Callable[[], list[str]] = list
+        self._spawned: Spawn | None = None
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
         self._read = pipes.IncomingMessages(self._note, self._too_long)
@@ -127,7 +127,7 @@ class StdioTransport:
         def wire(stdout: int, stdin: int) -> None:
             _in_loop(loop, lambda: give((stdout, stdin)))
 
-        self._look = spawn.appeared
+        self._spawned = spawn
         self._process = process = start(spawn, timeout=None, limit=STDERR_CHARACTERS, wire=wire)
         process.when_done(lambda: _in_loop(loop, lambda: give(None)))
         try:
@@ -176,8 +176,11 @@ class StdioTransport:
         if not self._written.lost:
             self._outgoing.abort()
         self._read.close()
-        if made := await shared_threads.run(self._look):
-            self._appeared(made)
+        if self._spawned is not None:
+            made = await shared_threads.run(self._spawned.appeared)
+            self._spawned.appeared = list
+            if made:
+                self._appeared(made)
         await asyncio.sleep(0)  # let the pipes' transports close
 
     def _too_long(self, line: bytes) -> None:
