@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from toolcrib.boundary.host_file import HostFile
 from toolcrib.boundary.host_files import RULE_HOST_FILES
 from toolcrib.policy.shell import judge as judging
+from toolcrib.policy.shell import reading
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import CommandPlace
+from toolcrib.policy.shell.reading import read_script
 
 HERE = Path(__file__).parent / "corpus"
 HOME = "/home/somebody"
@@ -356,6 +358,7 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
         'set -- a b; ls {c,d}"$@"', "ls $${a,b}", "awk -F $(echo -) -v a=1 b c", "s=root; cat ~$s/a",
         "e=; cat $e~root/a", 'cat ~"root"/a', "{ls,a/b}",
         "f() { sed -n $1 a; }; f 'p w b'", "x=('p w b'); sed -n ${x[@]} a", "x='p w b'; sed -n ${x:-q} a",
+        "cat .e$\u00e9'nv'", "x=1; cat $x\u00e9", "ls $+\u00e9",
         "for path in a; do ls; done", "for cdpath in /etc; do cd ssl; done", "path=a; ls $path", "uniq a 12>/dev/null",
     ],
 )  # fmt: skip
@@ -378,6 +381,16 @@ def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
 )  # fmt: skip
 def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:
     assert judge_command(command, PLACE).verdict == "allow"
+
+
+@pytest.mark.parametrize("command", ["[[ a || ./x ]]", "[[ a > b ]]", "echo $'a\\'; ./x #'", "ls |& cat"])
+def test_what_sh_reads_in_another_way_asks_where_there_is_no_other_shell(command, monkeypatch) -> None:
+    assert judge_command(command, PLACE).verdict == "allow"
+    read_script.cache_clear()
+    monkeypatch.setattr(reading, "only_sh", lambda: True)
+    assert judge_command(command, PLACE).verdict == "ask"
+    assert judge_command("ls -l | head", PLACE).verdict == "allow"
+    read_script.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _PARAMETER_OP = lazy_regex(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
 # zsh takes a subscript and letters after a variable, and signs before it, as a part of it.
-_ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]|(?<=\$[0-9])[0-9]|(?<=\$#)(?:[\w@*?$]|-(?!\d))|(?<=\$\$)\{")
-_ZSH_BEFORE = lazy_regex(r"\+*[~=^]|\++\w")
+_ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]|[^\x00-\x7f]|(?<=\$[0-9])[0-9]|(?<=\$#)(?:[\w@*?$]|-(?!\d))|(?<=\$\$)\{")
+_ZSH_BEFORE = lazy_regex(r"\+*(?:[~=^]|[^\x00-\x7f])|\++\w")
 SPLIT_OPERATOR = lazy_regex(r"[|&;<>]\\\n[|&;<>(-]")
 
 

@@ -8,7 +8,8 @@ would read are walked in turn. A part that was not read is always a `Problem`; i
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import shutil
+from functools import cache, lru_cache
 
 from ...core.text import lazy_regex
 from .command_flow import sharing
@@ -47,7 +48,7 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
     if problem is not None:  # reading continues: known harm counts in any case
         reader.problems[problem] = None
     try:
-        reader.text(command)
+        reader.text(command, only_sh())
         uncalled(reader)
         for each in sharing(reader.commands, own):
             reader.problem(Unsure("it takes a part of a script as its input", each.source, "shell:unknown-code"))
@@ -63,6 +64,12 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
     except Exception as error:
         reader.problem(Unsure(f"it cannot be read ({type(error).__name__})"))
     return reader.script()
+
+
+@cache
+def only_sh() -> bool:
+    """Return whether this machine has neither bash nor zsh, so that a shell which knows less runs what it is given."""
+    return not any(map(shutil.which, ("/bin/bash", "bash", "zsh")))
 
 
 def _unreadable(command: str) -> Problem | None:
