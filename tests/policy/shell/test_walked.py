@@ -35,6 +35,7 @@ def rule(command: str, place: CommandPlace) -> str | None:
 
 SHOWS = [
     "cat **", "shopt -s globstar; cat **/*", "head **/*.p*",
+    "grep x .", "grep x cfg", "grep x *", "ls | grep -3 x", "grep -n2 x", "grep -1 x .",  # ugrep walks them
     "grep -rh '' .", "grep -r x", "grep -R x .", "egrep --recursive x .", "grep -r x *", "grep x cfg/*",
     "grep -r x **", "grep -r x c**/",
     "rg -uuu x", "rg --hidden x", "rg -uu x", "rg x", "rg x cfg", "rg --no-ignore x .",
@@ -58,13 +59,14 @@ SHOWS = [
 ]  # fmt: skip
 SHOWS_NONE = [
     "cat **/*.py", "shopt -s globstar; cat src/**",
-    "grep -r x src", "grep x *", "grep x src/*", "cat *", "cat src/*.py", "cat */*.py", "head -n1 *",
+    "grep x src", "grep -3 x src/a.py", "ls | grep -A3 x", "ls | grep -nC2 x", "ls | grep -m1 x",
+    "grep -r x src", "grep x src/*", "cat *", "cat src/*.py", "cat */*.py", "head -n1 *",
     "rg x src", "find . -name '*.py' -exec cat {} +", "find . -type f -iname '*.md' -exec grep x {} +",
     "find src -exec cat {} +", "find . -type f", "ls -R", "ls -la cfg", "git diff", "git grep x",
     "git log -p src", "rg -g '*.py' x", "rg --files", "rg -g '*.{py,md}' x", "rg -uu -g '!*.env' -g '!*.pem' x",
     "grep -rn x --include='*.py' --include='*.md' .", "grep -rn x --include=*.py .",
     "grep -r x --exclude='*.env' --exclude='*.pem' .", "du -sh *", "cat keys/*",
-    "grep -r x --exclude=.env --exclude-dir=cfg --exclude-dir=.ci .", "grep x cfg", "stat cfg/*",
+    "grep -r x --exclude=.env --exclude-dir=cfg --exclude-dir=.ci .", "stat cfg/*",
     "rg -g '!*.pem' x keys", "git diff", "git diff src", "git diff HEAD -- src", "git diff --stat",
     "grep -rn x --include='*.py' --exclude=a.py .", "find . -name src -exec grep -r x {} +",
     "find . -maxdepth 2 -type f -name '*.py' -size -9k -exec grep x {} +", "git grep x -- cfg",

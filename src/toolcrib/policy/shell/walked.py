@@ -25,7 +25,7 @@ from .sorting import literal, sort_words
 from .spots import Spot, find, selected
 from .table import lookup
 from .table.program_spec import Program, SortedWords, parse_options
-from .table.readers import find_starts
+from .table.readers import find_starts, has_levels
 from .table.wordlist import words
 
 MAX_SECONDS = 1.0  # in which the folders of one command line are looked at
@@ -117,7 +117,13 @@ def _reads_all(command: Command) -> bool:
 
 def _walks(command: Command) -> bool:
     """Return whether a command goes into the folders that a pattern selects."""
-    return command.program == "rg" or any(_RECURSIVE.match(word.start) for word in command.args)
+    return command.program in ("rg", *_GREPS) or _is_recursive(command)
+
+
+def _is_recursive(command: Command) -> bool:
+    """Return whether options tell a command to walk folders. ugrep, which is `grep` for Claude Code, also reads the
+    files of a folder that it is not told to walk."""
+    return has_levels(command) or any(_RECURSIVE.match(word.start) for word in command.args)
 
 
 def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]:
@@ -150,7 +156,7 @@ def _reads(command: Command, finder: Command | None) -> Callable[[str, str], boo
         return _searched(call)
     if name == "ag":
         return lambda path, root: not root or call.has("--hidden") or "/." not in path[len(root) :]
-    recursive = name not in _GREPS or _walks(command)
+    recursive = name not in _GREPS or _is_recursive(command)
     globs = [(given.name, _text(given.value)) for given in call.options if given.name in _FILTERS and given.value]
     folders = _globs(call, "--exclude-dir")
 
@@ -158,12 +164,12 @@ def _reads(command: Command, finder: Command | None) -> Callable[[str, str], boo
         *above, own = path[len(root) :].strip("/").split("/")
         if any(_certainly(each, folder) for each in folders for folder in above):
             return False
-        taken = recursive or not root
+        walked = taken = recursive or not root or not above
         if globs and globs[0][0] == "--include":  # else what no pattern fits is read
             taken = False
         for each, pattern in globs:  # the last one that fits decides
             if each == "--include" and _perhaps(pattern, own):
-                taken = recursive or not root
+                taken = walked
             elif each != "--include" and _certainly(pattern, own):
                 taken = False
         return taken

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ....core.text import lazy_regex
 from ..inline_code import effects_of_code
-from ..parts import Effect, Word
+from ..parts import Command, Effect, Word
 from ..roles import of_operands, of_options, of_program_word, of_role, plain
 from ..sorting import cut, literal, sort_words
 from .program_spec import SortedWords, parse_options
@@ -17,6 +17,7 @@ UNKNOWN_CODE = "shell:unknown-code"
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
 _FILES = ("-samefile", "-regex", "-iregex")
+_LEVELS = lazy_regex(r"-[aEFGHhIiLlnoPqrsTUuvwxyzZbcV]*[0-9]")
 
 
 def find(call: SortedWords) -> Iterator[Effect]:
@@ -166,13 +167,19 @@ def jq(call: SortedWords) -> Iterator[Effect]:
     yield from of_operands(operands[1:], "read*")
 
 
+def has_levels(command: Command) -> bool:
+    """Return whether grep has an option like `-3`: for ugrep that is how many levels of folders it walks."""
+    return command.program in ("grep", "egrep", "fgrep") and any(_LEVELS.match(word.start) for word in command.args)
+
+
 def grep(call: SortedWords) -> Iterator[Effect]:
     """grep: the pattern is the first operand, unless an option gives one. Without a file some search the folder."""
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     yield from plain(call, call.program.operands.removeprefix("text ") if given else None)
     searches = call.command.program == "rg" and call.command.stdin is None
     here = not call.operands[0 if given else 1 :] and not call.has("--files", "--type-list")
-    if here and (searches or call.has("-r", "-R", "--recursive", "--dereference-recursive")):
+    walks = has_levels(call.command) or call.has("-r", "-R", "--recursive", "--dereference-recursive")
+    if here and (searches or walks):
         yield Effect("read", literal("."))
     for word in call.values("--include", "-g", "--glob", "--iglob", "-G"):  # a filter may name the only file it shows
         for name in re.split(r"[{},]", (word.text or "").replace("\\", "")):
