@@ -21,7 +21,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from ..boundary.copy_tree import copy_tree
-from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.descriptors import LISTED, chmod_at, closing_fd
 from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
 from ..boundary.sandbox.protected_search import may_hold_names, remember
@@ -56,12 +56,14 @@ Key = str
 @dataclass
 class SavedFiles:
     """The files of a workspace before a command: path → key, and its folders: path → mode. `why` says what is not
-    saved. `guarded` are folders that may have protected names, as absolute paths."""
+    saved. `guarded` are folders that may have protected names, as absolute paths, `closed` those of them that cannot be
+    listed or entered."""
 
     keys: dict[str, Key] = field(default_factory=dict[str, Key])
     folders: dict[str, int] = field(default_factory=dict[str, int])
     why: str = ""
     guarded: list[str] = field(default_factory=list[str])
+    closed: set[str] = field(default_factory=set[str])
 
 
 class FileSaver:
@@ -117,7 +119,7 @@ class FileSaver:
         """Put what the command deleted or rewrote into the journal. Blocks; call it once."""
         now, keys = SavedFiles(), saved.keys.copy()
         with contextlib.suppress(OSError):
-            _Saving(now, None, -1, self._ours).walk(self._root)
+            _Saving(now, None, -1, self._ours, closed=saved.closed).walk(self._root)
             if now.why == _TOO_LARGE and not saved.why:
                 (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, keys)))
         if _TOO_LARGE not in (saved.why, now.why):
@@ -255,8 +257,10 @@ class _Saving:
         there: int,
         ours: Callable[[str], bool] | None,
         only: AbstractSet[str] = frozenset(),
+        closed: AbstractSet[str] = frozenset(),
     ) -> None:
-        """`only`: paths; no others are looked at."""
+        """`only`: paths; no others are looked at. `closed` were so before the command; others are opened after it."""
+        self._closed = closed
         self._only, self._most = only, MAX_FILES + (len(saved.keys) if only else 0)
         self._above = {path[:end] for path in only for end in range(len(path)) if path[end] == "/"}
         self._saved, self._known, self._there, self._ours = saved, known, there, ours
@@ -266,8 +270,24 @@ class _Saving:
 
     def walk(self, root: Path) -> None:
         self._root = str(root)
-        with closing_fd(os.open(root, LISTED)) as fd:
+        with closing_fd(self._opened(self._root, None, self._root)) as fd:
             self._folder(fd, "", 0)
+
+    def _opened(self, name: str, above: int | None, path: str) -> int:
+        """Open a folder to list and enter it, after a command also one that it has closed. Raises OSError."""
+        try:
+            fd = os.open(name, LISTED, dir_fd=above)
+            try:
+                os.stat(".", dir_fd=fd)
+            except BaseException:
+                os.close(fd)
+                raise
+        except PermissionError:
+            if self._known is not None or path in self._closed:
+                raise
+            chmod_at(name, above, stat.S_IMODE(os.lstat(name, dir_fd=above).st_mode) | stat.S_IRWXU)
+            fd = os.open(name, LISTED, dir_fd=above)
+        return fd
 
     def _folder(self, fd: int, prefix: str, depth: int) -> None:
         """Walk an open folder. Links are not followed; what git keeps comes last."""
@@ -284,13 +304,15 @@ class _Saving:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 st = os.lstat(name, dir_fd=fd)
                 if stat.S_ISDIR(st.st_mode):
-                    ours = self._ours is not None and self._ours(f"{self._root}/{prefix}{name}")
+                    whole = f"{self._root}/{prefix}{name}"
+                    ours = self._ours is not None and self._ours(whole)
                     if name not in UNSAVED and depth < 100 and not ours:
                         self._saved.folders[f"{prefix}{name}"] = stat.S_IMODE(st.st_mode)
                         try:
-                            below = os.open(name, LISTED, dir_fd=fd)
+                            below = self._opened(name, fd, whole)
                         except PermissionError:  # what is in it is not known
-                            self._saved.guarded.append(f"{self._root}/{prefix}{name}")
+                            self._saved.guarded.append(whole)
+                            self._saved.closed.add(whole)
                             self._saved.why = f"{name[:80]} cannot be listed"
                             continue
                         with closing_fd(below):

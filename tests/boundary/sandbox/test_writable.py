@@ -327,13 +327,48 @@ for mode in (0o444, 0o000):
 """
 
 
-@pytest.mark.parametrize("script", [CLOSED, SHUT])
+DEEP = """
+import os, sys
+from pathlib import Path
+from toolcrib.boundary.sandbox.settings import SandboxSettings
+from toolcrib.boundary.sandbox.writable import Writable
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.core.context import ToolContext
+from toolcrib.effects.saved_files import FileSaver
+from toolcrib.record.journal import Journal
+from toolcrib.record.state import StateFolder
+
+if os.geteuid() == 0:
+    os.setuid(65534)
+os.chdir(sys.argv[1])
+root, state = Path("ws").absolute(), Path("state").absolute()
+os.makedirs("ws/a/b/c/d/theirs/sub/.vscode")
+os.chmod("ws/a/b/c/d/theirs", 0o311)
+saver = FileSaver(Journal(StateFolder.for_workspace(root, state), Workspace(root), sync=False))
+folders = Writable(root, SandboxSettings(), "workspace-write")
+for mode in (0o000, 0o311, 0o444, 0o600):
+    saved = saver.save()
+    guards = folders.guards(root)
+    made = [f"a/b/c/{name}/.vscode" for name in (f"{mode}/x/y", f"z{mode}/x")]
+    for name in made:
+        (root / name).mkdir(parents=True)
+    os.chmod(root / f"a/b/c/{mode}/x", mode)
+    os.chmod(root / f"a/b/c/{mode}", mode)
+    saver.outcome(saved, ToolContext())
+    assert sorted(folders.appeared(guards)) == sorted(made), mode
+    for name in made:
+        (root / name).rmdir()
+assert os.stat("ws/a/b/c/d/theirs").st_mode & 0o777 == 0o311
+"""
+
+
+@pytest.mark.parametrize("script", [CLOSED, SHUT, DEEP])
 def test_folders_that_their_owner_may_not_list_or_enter_hide_nothing(script: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         if os.geteuid() == 0:
             os.chown(folder, 65534, 65534)
         done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, timeout=60)
-        for closed in (".", "theirs", "theirs/keys", ".git/modules"):
+        for closed in (".", "theirs", "theirs/keys", ".git/modules", "ws/a/b/c/d/theirs"):
             if os.path.exists(f"{folder}/{closed}"):
                 os.chmod(f"{folder}/{closed}", 0o700)
     assert done.returncode == 0, done.stderr
