@@ -364,6 +364,17 @@ async def test_approval_pauses_and_any_process_goes_on() -> None:
         assert len(rows) == 1
 
 
+async def test_a_yes_is_for_the_session_that_asked_also_when_its_process_has_ended() -> None:
+    asks = {"calls": [call("delete_file", path="a.txt")]}
+    async with agent(asks, asks, {"text": "gone"}) as made:
+        session = made.new_session()
+        outcome = await made.run("delete it", session)
+        made.box.approval_service.close()  # its process has ended
+        made.box.approvals.resolve(outcome.waiting[0]["approval"], approve=True, approver="test")
+        assert (await made.run("delete it")).state == "waiting", "another session asks by itself"
+        assert (await made.run(None, made.session(session.id))).state == "done"
+
+
 async def test_calls_with_effects_behind_one_that_waits_run_after_it() -> None:
     calls = [call("delete_file", path="a.txt"), call("write_file", path="a.txt", content="new"), call("list_dir")]
     async with agent({"calls": calls}, {"text": "done"}) as made:

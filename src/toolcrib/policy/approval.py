@@ -29,7 +29,7 @@ from ..core.tool import Tool, ToolCategory
 from ..record.approvals import Approvals
 from ..record.rows import ApprovalRow, NewApproval
 from . import requests
-from .callers import caller_of, is_same_asker, serves, this_process
+from .callers import caller_of, holder_of, is_same_asker, serves, this_process
 from .preview import cut_line, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Question, Remember, Scope, denial
 from .session_approvals import SessionApprovals, what_is_covered
@@ -321,7 +321,7 @@ class ApprovalService:
             **{name: getattr(asked, name) for name in NewApproval.__annotations__ if hasattr(asked, name)},
             "session_id": stored.session_id, "reason": reason,  # the yes counts without the job, too
             "arguments": _canonical(shown_arguments), "scopes": requests.stored_scopes(scopes, question.hosts),
-            "process": self._process(), "caller": caller_of(stored),
+            "process": holder_of(ctx, self._process()), "caller": caller_of(stored),
             "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
             "workspace": self._folder(ctx),
         }  # fmt: skip

@@ -3,7 +3,8 @@
 A session is a conversation; a caller is its origin: channel, chat, sender, agent, and named token. An approval for one
 conversation is not valid for another at the same time, even of the same client. But after a restart of its server, a
 client comes back as a new session, and so does a repeated `toolcrib call`: it may use the approval if the process that
-asked has ended, or has said that its session is over.
+asked has ended, or has said that its session is over. A stored session of an agent, and a job, go on in another process
+under the same id: what they asked is for nobody else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import os
 import platform
 from typing import Any
 
-from ..core.context import ToolContext
+from ..core.context import FOR_JOB, READ_ELSEWHERE, ToolContext
+from ..record.approvals import STAYS
 from ..record.rows import ApprovalRow
 
 
@@ -55,6 +57,11 @@ def serves(row: ApprovalRow, ctx: ToolContext) -> bool:
     if row["caller"] != caller_of(ctx):
         return False
     return row["session_id"] == ctx.session_id or row["process"] is None or has_ended(row["process"])
+
+
+def holder_of(ctx: ToolContext, process: str) -> str:
+    """Return the name of the process as long as which nobody else may use what this call asks."""
+    return STAYS if READ_ELSEWHERE in ctx.metadata or FOR_JOB in ctx.metadata else process
 
 
 def this_process(part: str = "") -> str:

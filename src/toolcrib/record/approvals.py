@@ -22,6 +22,8 @@ KEPT_SECONDS = 90 * 86400.0
 """Seconds that answered requests are stored for inspection."""
 LIVES = "lives"
 """In place of the name of a process: it has not ended. Its name says so only on its own machine."""
+STAYS = "stays"
+"""In place of the name of a process: what asked is stored, and goes on in any process."""
 STAY_SECONDS = 1.0
 """Seconds between two looks whether a process that has asked is still connected to Postgres."""
 CLOCK_SLACK = 300.0
@@ -111,13 +113,14 @@ class Approvals(RecordPart):
             living = {name for row in super()._run(LIVING) for name in row}
             for row in rows:  # of a process that may be on another machine only the record knows
                 asker = (row["process"] or "").rpartition("\n")[2]
-                row["process"] = LIVES if asker in living else None
+                row["process"] = LIVES if asker in living or asker == STAYS else None
         return rows
 
     def _asker(self, process: str) -> str:
         """Return the name of a process, on Postgres with the name of the connection that shows that it lives."""
         with self._lock, naming(self._where):
-            return f"{process}\n{self._connection.holder}" if self._connection.shared else process
+            shared = self._connection.shared and process != STAYS
+            return f"{process}\n{self._connection.holder}" if shared else process
 
     def open_of(self, call_id: str, workspace: str | None = None) -> list[ApprovalRow]:
         """Return the requests of the call with this id in a workspace (None: in any) that wait, or whose yes was not

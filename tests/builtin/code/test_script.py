@@ -21,6 +21,7 @@ from toolcrib.builtin.code import script as script_module
 from toolcrib.builtin.code import stored_scripts
 from toolcrib.builtin.code.stored_scripts import ScriptStore
 from toolcrib.core.caller import Caller
+from toolcrib.core.context import FOR_JOB, READ_ELSEWHERE
 from toolcrib.core.errors import ToolError
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.record.state import StateFolder
@@ -543,6 +544,18 @@ async def test_a_result_of_an_earlier_run_is_refused(folder: Path) -> None:
         await run(box, DELETES)
         store._run("INSERT INTO script VALUES (?,?,?,?,?,?)", *old)
         assert "was changed" in (await run(box, DELETES)).for_llm
+
+
+@pytest.mark.parametrize(("metadata", "taken"), [({}, True), ({READ_ELSEWHERE: None}, False), ({FOR_JOB: "x"}, False)])
+def test_only_a_script_whose_session_cannot_come_back_is_for_another_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, metadata: dict[str, Any], taken: bool
+) -> None:
+    state = stored_scripts.ScriptState("run", b"", {}, {}, "", 0, (False, False))
+    with contextlib.closing(ScriptStore(StateFolder.for_workspace(folder / "work"))) as store:
+        ended, real = store._process, stored_scripts.has_ended
+        store.save("script-one", state, {}, ToolContext(metadata=metadata))
+        monkeypatch.setattr(stored_scripts, "has_ended", lambda name: name == ended or real(name))
+        assert store.key_of("script", "two") == ("script-one" if taken else "script-two")
 
 
 def test_the_lock_of_a_removed_file_is_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,7 +282,7 @@ class _Run:
             self._run_id, snapshot, self._calls, self._approvals, self._printed(), self._made, self._labels.pair
         )  # fmt: skip
         await shared_threads.run(self._services.flush)
-        await shared_threads.run(self._services.store.save, self._key, state, self._results)
+        await shared_threads.run(self._services.store.save, self._key, state, self._results, self._ctx)
 
     def _answer(self, step: ScriptEnded | ScriptFailed) -> ToolOutput:
         printed = self._printed()

@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ...boundary.own_files import lock_file, replace_file
+from ...core.context import ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
-from ...policy.callers import has_ended, this_process
+from ...policy.callers import has_ended, holder_of, this_process
 from ...record.database import RecordPart
 from ...record.state import StateFolder, private_folder
 
@@ -113,7 +114,7 @@ class ScriptStore(RecordPart):
         if any(row["key"] == own for row in rows):
             return own
         return next(
-            (row["key"] for row in filter(self._is_signed, rows) if has_ended(json.loads(row["body"])["process"])), own
+            (row["key"] for row in filter(self._is_signed, rows) if has_ended(_holder(json.loads(row["body"])))), own
         )
 
     def load(self, key: str) -> tuple[ScriptState, dict[int, Any]] | None:
@@ -131,11 +132,17 @@ class ScriptStore(RecordPart):
         state = found.pop(_STATE, None)
         return None if state is None else (_state(state, state["process"] != self._process), found)
 
-    def save(self, key: str, state: ScriptState, results: Mapping[int, Any]) -> None:
-        """Store a state in the place of the one before, with the results that the script has not got yet."""
+    def save(self, key: str, state: ScriptState, results: Mapping[int, Any], ctx: ToolContext) -> None:
+        """Store a state in the place of the one before, with the results that the script has not got yet. `ctx` is the
+        context of the script's call."""
         with self._transaction():
             self._run("DELETE FROM script WHERE key = ? OR time < ?", key, time.time() - KEPT_SECONDS)
-            self._insert(key, state.run, _STATE, {**_data(state), "process": self._process})
+            self._insert(
+                key,
+                state.run,
+                _STATE,
+                {**_data(state), "process": self._process, "holder": holder_of(ctx, self._process)},
+            )
             for number, result in results.items():
                 self._insert(key, state.run, number, result)
 
@@ -174,6 +181,10 @@ class ScriptStore(RecordPart):
             return made
         finally:
             os.close(fd)
+
+
+def _holder(state: dict[str, Any]) -> str:
+    return state.get("holder", state["process"])
 
 
 def _data(state: ScriptState) -> dict[str, Any]:
