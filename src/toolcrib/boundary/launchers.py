@@ -31,10 +31,10 @@ _NODE_SETTINGS = ("node.config.json",)
 _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
     "uv": ("pyproject.toml", "uv.toml", "uv.lock", ".python-version", ".python-versions", ".venv"),
     "poetry": ("pyproject.toml", "poetry.toml", "poetry.lock", ".venv"), "fastmcp": ("fastmcp.json",),
-    "npx": (".npmrc",), "npm": (".npmrc", "package.json"),
-    "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml"),
-    "yarn": (".yarnrc.yml", ".yarnrc", "package.json", *_YARN),
-    "bun": ("bunfig.toml", "package.json", "tsconfig.json", "jsconfig.json"), "bunx": ("bunfig.toml",),
+    "npx": (".npmrc",), "npm": (".npmrc", "package.json", "node_modules"),
+    "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml", "node_modules"),
+    "yarn": (".yarnrc.yml", ".yarnrc", "package.json", *_YARN, "node_modules"),
+    "bun": ("bunfig.toml", "package.json", "tsconfig.json", "jsconfig.json", "node_modules"), "bunx": ("bunfig.toml",),
     "tsx": ("tsconfig.json",), "ts-node": ("tsconfig.json",),
     "--experimental-default-config-file": _NODE_SETTINGS, "--experimental-config-file": _NODE_SETTINGS,
     "deno": (*_DENO, "deno.lock", "import_map.json", "package.json"),
@@ -49,6 +49,8 @@ WITH_COMMANDS = frozenset({
     "package.json", "fastmcp.json", "bunfig.toml", *MAKEFILES, *_JUSTFILES, *_COMPOSE, *_DENO, *_MISE,
 })  # fmt: skip
 """Those that name the scripts that a launcher runs."""
+INSTALLED = frozenset({".venv", "node_modules"})
+"""Those with packages, which are too many for the fingerprint."""
 NOT_ABOVE = frozenset({"src", "build.rs", DOCKERFILE, "Containerfile"})
 """Those that lie next to a launcher's own file; the others are looked for in the folders above, too."""
 _VERSIONS = (

@@ -25,12 +25,13 @@ from pathlib import Path
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from .host_file import STARRED, HostFile, both_names, modules_in, new_modules_of, shadows_of
-from .launchers import DOCKERFILE, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
+from .launchers import DOCKERFILE, INSTALLED, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
 from .own_files import beginning_of, read_regular
 from .programs import beneath, within_any, without_dots
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
 _MAX_BYTES = 4 << 20  # the same for one file
+_MAX_COMMANDS = 60_000  # bytes of a script for a shell that are read as commands are
 _LEFT_OUT = frozenset({"__pycache__", ".git", "node_modules", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
 _PYTHON_IMPORT = lazy_regex(
     r"(?:^|[;:])[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, \t(]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
@@ -53,6 +54,12 @@ _SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml")
 _MODULE = lazy_regex(r"(?:(?<![\w./:-])|(?<=-[A-Za-z]))([^\W\d]\w*(?:\.[^\W\d]\w*)*)(:[^\W\d])?")  # `srv.app`, `a:b`
 _FOLDERS = lazy_regex(r"\w*(?:PATH|LIB)=(.*)")  # a variable with folders, also with those that are not there yet
 _CLASS_PATH = lazy_regex(r"^Class-Path:(.*)$", re.MULTILINE | re.IGNORECASE)
+_CD = lazy_regex(r"""\bcd[ \t]+["']?([^\s;&|<>()"'`$\\,]+)""")
+_RUN_ENDS = ("", *_ENDS, "/index.js", "/__main__.py")
+_RUN = lazy_regex(  # the operand of an interpreter, a module, and what a shell reads: `node dist`, `-m a.b`, `. ./env`
+    r"""(?:\b(?:node|bun|tsx|ts-node|deno\s+run|(?:python|pypy)[\d.]*|perl|ruby|php|lua|source)(?:[ \t]+-[^\s;&|]*)*"""
+    r"""|(?:^|[\s"'])-m|(?:^|[;&|\n"'])[ \t]*\.)[ \t]+["']?([^\s;&|<>()"'`$\\,]+)""",
+)
 _WORD_IN_TEXT = lazy_regex(r"[^\s;&|<>()\"'`$={},]+")
 # Names that Python looks for in the folder of a script.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")
@@ -91,8 +98,10 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
             hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
         for path, seen_from in _read_by(names, real, folder):
             hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, names)))
+    told = [*words, *(_text_of(path, _MAX_COMMANDS) for path in hashed if _is_shell(path))]
+    names = looked_for_by(told)
     for path, name, at in dict.fromkeys(_looked_for(names, folder, tuple(hashed), roots)):
-        (kept if name == ".venv" else hashed)[path] = None
+        (kept if name in INSTALLED else hashed)[path] = None
         if name in WITH_COMMANDS:
             hashed.update(dict.fromkeys(_commands_in(path, at, roots, names)))
     for jar in [path for path in hashed if path.endswith(".jar")]:
@@ -102,7 +111,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         if _JS_PACKAGE.search(text := _text_of(script)):
             hashed.update(dict.fromkeys(_explained(script, folder, roots, _JS_INTERNAL.search(text) is not None)))
     modules = {os.path.dirname(path) for path in hashed if _is_python(path)} & roots
-    if _looks_here(words, folder) and within_any(folder, roots):
+    if _looks_here(told, folder) and within_any(folder, roots):
         (modules.add if folder in roots else hashed.setdefault)(folder)
         if os.path.isfile(main := os.path.join(folder, "__main__.py")):
             hashed[main] = None
@@ -291,12 +300,12 @@ def _beside(script: str, roots: Iterable[str], cwd: str) -> Iterator[str]:
     """Yield what a script loads, and what those load that a script for a shell names."""
     scripts = [script] if _is_script(script) else []
     for each in scripts:  # it grows
-        if len(scripts) < _MAX_FILES and (each.endswith(_SHELL) or _is_run_by(each, b"sh")):
-            named = {*_code_named(each, cwd, roots), *_code_named(each, os.path.dirname(each), roots)}
+        if len(scripts) < _MAX_FILES and _is_shell(each):
+            named = {path for at in {cwd, os.path.dirname(each)} for path in _code_named(each, at, roots)}
             scripts += sorted(named.difference(scripts))
     for each in scripts:
         yield each
-        yield from _loaded_with(each, roots)
+        yield from () if os.path.isdir(each) else _loaded_with(each, roots)
 
 
 def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
@@ -307,7 +316,7 @@ def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
     if whole:
         yield folder
         yield from _behind_links(folder, roots)
-    elif script.endswith(".py"):
+    elif _is_python(script):
         yield from (os.path.join(folder, name) for name in _ALWAYS)
     if not whole or script.endswith(_JS):
         yield from (path for path in imported_by(script, folder) if within_any(path, roots))
@@ -333,7 +342,7 @@ def imported_by(script: str, folder: str) -> Iterator[str]:
     """Yield what a script, or a package, imports by name, and what that imports: files and packages, also those that
     are not there yet. Python's modules are those of `folder`."""
     seen, pending = {script}, _python_files(script) if os.path.isdir(script) else [script]
-    python = script.endswith(".py") or os.path.isdir(script)
+    python = os.path.isdir(script) or _is_python(script)
     while pending and len(seen) < _MAX_FILES:
         for path in _imports(pending.pop(), folder):
             if path not in seen:
@@ -352,7 +361,7 @@ def _python_files(folder: str) -> list[str]:
 def _imports(script: str, folder: str) -> Iterator[str]:
     """Yield the files and packages that a script imports from its folder, also those that are not there yet."""
     text = _text_of(script)
-    if not script.endswith(".py"):
+    if not _is_python(script):
         for name in _JS_IMPORT.findall(text):
             path = os.path.normpath(os.path.join(os.path.dirname(script), name))
             for each in (f"{path}{end}" for end in _JS_ENDS):
@@ -407,6 +416,7 @@ def _commands_in(path: str, folder: str, roots: Collection[str], names: frozense
     yield from included
     for each in (path, *included):
         for script in _code_named(each, folder, roots):
+            yield script
             yield from _beside(script, roots, folder)
     if DOCKERFILE in names and _is_settings(path):
         words = [word.partition(":")[0] for word in dict.fromkeys(_WORD_IN_TEXT.findall(_text_of(path)))]
@@ -429,18 +439,34 @@ def _included(path: str, folder: str) -> Iterator[str]:
 
 
 def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
-    """Yield the scripts that a text (of a shell script, a Makefile, package.json) names, seen from a folder."""
+    """Yield the code that a text (of a shell script, a Makefile, package.json) names, seen from a folder."""
     text = _text_of(path)
     behind = (f".{found}" for found in _BEHIND_UNKNOWN.findall(text))  # "$(dirname "$0")/lib/a.sh"
-    words = (part for word in _WORD_IN_TEXT.findall(text) for part in (word, *word.split(":")))
-    for word in dict.fromkeys([*words, *behind]):
-        named = os.path.normpath(os.path.join(folder, word)) if len(word) < 4096 else folder
-        if within_any(named, roots) and os.path.isfile(named) and _is_script(named):
-            yield named
+    words = (part for word in _WORD_IN_TEXT.findall(text) for part in (word, word.lstrip("@+-"), *word.split(":")))
+    found = {word for word in (*words, *behind) if len(word) < 4096}
+    named = {os.path.normpath(os.path.join(folder, word)): _is_code for word in found}
+    if _is_shell(path):
+        named |= {
+            at: os.path.isdir
+            for word in _CD.findall(text[:_MAX_COMMANDS])
+            if (at := _in(folder, word[:4096])) not in roots
+        }
+    for word in (word for word in _RUN.findall(text[:_MAX_COMMANDS]) if len(word) < 4096):
+        paths = (os.path.join(folder, name) for name in (word, word.replace(".", "/")))
+        named.update((os.path.normpath(each + end), os.path.isfile) for each in paths for end in _RUN_ENDS)
+    yield from (each for each, counts in named.items() if within_any(each, roots) and counts(each))
+
+
+def _is_code(path: str) -> bool:
+    return os.path.isfile(path) and (_is_script(path) or os.access(path, os.X_OK))
 
 
 def _is_script(path: str) -> bool:
     return path.endswith(SCRIPTS) or _is_run_by(path, b"")
+
+
+def _is_shell(path: str) -> bool:
+    return path.endswith(_SHELL) or _is_run_by(path, b"sh")
 
 
 def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:
@@ -455,9 +481,9 @@ def _is_run_by(path: str, program: bytes) -> bool:
     return first.startswith(b"#!") and program in first
 
 
-def _text_of(path: str) -> str:
-    """Return the text of a file; "" if it cannot be read."""
-    return beginning_of(path, _MAX_BYTES).decode("utf-8", "replace")
+def _text_of(path: str, most: int = _MAX_BYTES) -> str:
+    """Return the text of a file, or its beginning; "" if it cannot be read."""
+    return beginning_of(path, most).decode("utf-8", "replace")
 
 
 def _files_in(folder: str) -> Iterator[str]:
