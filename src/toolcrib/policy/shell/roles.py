@@ -152,7 +152,8 @@ _PACKED = ("", ".gz", ".z", "-z", ".Z", ".zip", ".ZIP")
 CHECKS_SIGNATURES = lazy_regex(r"%G|(?i:signature)")
 """What makes git check a signature, in a format or a key to sort by: gpgsm fetches what a certificate names."""
 _REMOTE = lazy_regex(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
-HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")
+HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|head|tail|true|false|:)(?: -\w+)*")
+_PAGER = lazy_regex(r"(?:less|more)(?: -\w+)*")
 
 
 def of_role(role: str, word: Word) -> Iterator[Effect]:
@@ -207,6 +208,9 @@ def of_program_word(word: Word) -> Iterator[Effect]:
     """Yield the effect of naming a program to run instead of a tool's own (a pager, an editor, a remote shell)."""
     text = word.text
     if text is not None and HARMLESS_PROGRAM.fullmatch(text):
+        return
+    if text is not None and _PAGER.fullmatch(text):
+        yield Effect("unknown", word, f"opens {text}, which runs what is typed into it", "shell:pager")
         return
     if text is not None:
         yield Effect("shell", word)

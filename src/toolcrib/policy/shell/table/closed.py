@@ -159,7 +159,7 @@ timeout gtimeout | text* | -vfp -k= -s= --kill-after= --signal= --preserve-statu
   anything +1
 stdbuf | text* | -i= -o= -e= --output= | wrapper anything
 setsid | text* | -cfw | wrapper anything
-exec | text* | -cl -a=!unknown | wrapper anything
+exec | text* | -cl -a=!unknown | wrapper anything options@env
 nohup | text* | | wrapper anything @nohup
 eval source . | text* | | wrapper anything
 dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install

@@ -12,7 +12,7 @@ from ....core.text import lazy_regex
 from ..parts import Effect, Word
 from ..shell_state import NUMBER, SECRET_NAME
 from ..sorting import cut, literal
-from .loading_variables import assignment
+from .loading_variables import PROGRAMS, assignment
 from .program_spec import SortedWords
 from .wordlist import words
 
@@ -34,6 +34,10 @@ def declare(call: SortedWords) -> Iterator[Effect]:
     exported = call.name == "export" or call.has("-x")
     for word in call.operands:
         yield from declared(word, exported)
+        if word.text in PROGRAMS and (
+            call.has("-n") or not (exported or call.has("-p"))
+        ):  # it is not in the environment any more
+            yield from assignment(word.text or "", _UNKNOWN)
         if call.has("-p") and "=" not in word.start:
             yield from _printed(word)
         if exported and "=" not in word.start and word.text not in (None, "PATH"):  # any value was not judged for this
@@ -56,9 +60,15 @@ def declared(word: Word, exported: bool = False) -> Iterator[Effect]:
 
 
 def env(call: SortedWords) -> Iterator[Effect]:
-    """env without a program prints the environment. What it sets for a program is judged with that."""
-    if not any("=" not in word.start and word.text != "-" for word in call.operands):
+    """env without a program prints the environment. What it sets for a program is judged with that. `exec -c` takes
+    all variables away, too."""
+    if call.name == "env" and not any("=" not in word.start and word.text != "-" for word in call.operands):
         yield Effect("unknown", None, _WHOLE, "shell:environment")
+    for word in call.values("-u", "--unset"):
+        yield from assignment(word.text or "PAGER", _UNKNOWN)
+    if call.has("-i", "-c", "--ignore-environment") or any(word.text == "-" for word in call.operands[:1]):
+        phrase = "takes all variables away, and so those that keep pagers closed"
+        yield Effect("unknown", None, phrase, "shell:variable")
 
 
 def printenv(call: SortedWords) -> Iterator[Effect]:
@@ -126,7 +136,7 @@ def names(call: SortedWords) -> Iterator[Effect]:
             names = re.findall(r"[A-Za-z_]\w*", word.text or "") + ([] if plain_sum else ["-"])
         for name in names:
             if name is None or not re.fullmatch(r"[A-Za-z_]\w*(?:\[\d+\])?", name):
-                if call.name != "unset" or name is None or "[" in name:
+                if call.name != "unset" or name is None or not {*name}.isdisjoint("[*?<(^~#"):
                     yield Effect("unknown", word, "sets a variable that is not a plain name", "shell:arithmetic")
             elif call.name == "unset" and name.startswith("HIST"):
                 yield Effect("log", word, "keeps the shell's history from being written")
