@@ -16,7 +16,7 @@ from toolcrib.sources.mcp.listed import ListedTool, ServerListing, listing_from_
 
 LISTING = ServerListing(
     (ListedTool("a", "A.", {"type": "object"}, "Title", {"type": "object"}, {"readOnlyHint": True}),),
-    "2025-11-25", "server 1", "Be kind.", True, False, ("a fault",),
+    "2025-11-25", "server 1", True, False, ("a fault",),
 )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_what_is_stored_has_no_secrets_and_the_digest_of_what_was_said(tmp_path:
 
     said = ListedTool("a", "It has s3cret.", MappingProxyType({"type": "object", "title": "s3cret"}))
     cache, pins = ListCache(tmp_path / "lists", redact), Pins(tmp_path / "pins", redact)
-    cache.write("1" * 64, "s", ServerListing((said,), server="s3cret", instructions="Use s3cret."))
+    cache.write("1" * 64, "s", ServerListing((said,), server="s3cret"))
     pins.accept("1" * 64, [said])
     for file in tmp_path.rglob("*.json"):
         assert "s3cret" not in file.read_text()

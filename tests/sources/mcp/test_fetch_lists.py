@@ -14,7 +14,7 @@ from mcp_world import raw
 
 from toolcrib.core.schema import RawArguments
 from toolcrib.sources.mcp.config import server_config
-from toolcrib.sources.mcp.fetch_lists import MAX_EXTRA, _usable
+from toolcrib.sources.mcp.fetch_lists import MAX_EXTRA, MAX_TEXT, _usable
 from toolcrib.sources.mcp.fields import MAX_CHARS
 from toolcrib.sources.mcp.listed import ServerListing, listing_from_json
 from toolcrib.sources.mcp.mcp_tool import McpTool
@@ -126,8 +126,12 @@ def test_one_without_a_schema_takes_an_empty_object(entry: Any) -> None:
             "a tool was left out: t: it runs only as a task of the protocol, and Toolcrib starts none",
         ),
         (
-            {"name": "t", "inputSchema": {**OBJECT, "properties": {"a": {"enum": list(range(50_000))}}}},
+            {"name": "t", "inputSchema": {**OBJECT, "properties": {"a": {"enum": list(range(20_000))}}}},
             "a tool was left out: t: a schema of it has more than 10,000 values",
+        ),
+        (
+            {"name": "t", "inputSchema": OBJECT, "description": "x" * MAX_TEXT},
+            "a tool was left out: t: its description and schemas have more than 262,144 characters",
         ),
         (None, "a tool was left out: it is not an object, but 'None'"),
     ],

@@ -24,7 +24,7 @@ from ...core.json_schema import compile_schema, without_backtracking
 from ...core.nesting import has_more_values
 from ...core.output import foreign_meta
 from ...core.schema import RawArguments
-from .fields import MAX_CHARS, icons, size_of
+from .fields import INFINITE, MAX_CHARS, icons, size_of
 from .listed import Json, ListedTool, ServerListing
 from .sdk_private import know_tools, send_raw
 
@@ -36,6 +36,9 @@ MAX_LISTED = 32 * 2**20
 """The most bytes of JSON of all items of a list. What comes after them is not asked for."""
 MAX_SCHEMA = 10_000
 """The most values of a tool's schema: a tenth of a second to compile, and no model could read more of it."""
+MAX_TEXT = 256 * 1024
+"""The most characters of a tool's description and schemas as JSON: it is searched for secrets, and no model could read
+more of it."""
 MAX_FAULTS = 50
 """How many messages about invalid tools are stored."""
 
@@ -104,7 +107,6 @@ async def list_server(client: Client) -> ServerListing:
         tuple(tools),
         client.protocol_version,
         f"{info.name} {info.version}".strip()[:200] if info else None,
-        client.instructions,
         capabilities.resources is not None,
         capabilities.prompts is not None,
         tuple(key for key, each in looking.items() if each.done() and not each.cancelled() and each.result()),
@@ -206,6 +208,8 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
         faults.append(f"{short}: its inputSchema is missing, so it takes no arguments")
     if not isinstance(wire["inputSchema"], dict):
         raise ToolError(f"{short}: its inputSchema is not an object")
+    if MAX_TEXT < size_of([wire.get(key) for key in _OURS]) < INFINITE:
+        raise ToolError(f"{short}: its description and schemas have more than {MAX_TEXT:,} characters")
     execution = wire.get("execution")
     if isinstance(execution, dict) and cast("Json", execution).get("taskSupport") == "required":
         raise ToolError(f"{short}: it runs only as a task of the protocol, and Toolcrib starts none")

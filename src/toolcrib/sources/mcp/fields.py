@@ -23,6 +23,7 @@ Json = dict[str, Any]
 MAX_CHARS = 64 * 1024
 """The longest field that is passed on, as JSON, of one tool, block or result."""
 MAX_ICONS = 16
+INFINITE = 2**62
 _SAFE_ICONS = ("https:", "http:", "data:image/")
 _RESERVED = ("io.modelcontextprotocol/", "modelcontextprotocol.io/", "mcp.dev/")
 
@@ -32,7 +33,7 @@ def size_of(value: Any) -> int:
     try:
         return len(json.dumps(value))
     except (ValueError, TypeError, RecursionError):
-        return 2**62
+        return INFINITE
 
 
 def valid_fields(value: Any, model: type[BaseModel]) -> Json:

@@ -78,7 +78,6 @@ class ServerListing:
     tools: tuple[ListedTool, ...] = ()
     protocol: str | None = None
     server: str | None = None
-    instructions: str | None = None
     has_resources: bool = False
     has_prompts: bool = False
     lists_none: tuple[str, ...] = ()
@@ -94,7 +93,7 @@ _TOOL: Mapping[str, type] = {
     "name": str, "description": str, "schema": dict, "title": str, "output_schema": dict, "hints": dict, "extra": dict,
 }  # fmt: skip
 _LISTING: Mapping[str, type] = {
-    "protocol": str, "server": str, "instructions": str, "has_resources": bool, "has_prompts": bool,
+    "protocol": str, "server": str, "has_resources": bool, "has_prompts": bool,
     "lists_none": list, "faults": list, "tools": list,
 }  # fmt: skip
 """The stored fields, with their types."""

@@ -83,7 +83,7 @@ class ToolList:
             log.warning("MCP server %s: %s", name, fault)
         if listing != self.listing:
             self.listing = listing
-            self._cache.write(self._identity, name, listing)
+            await asyncio.to_thread(self._cache.write, self._identity, name, listing)
         self._listed(listing)
         return listing
 
