@@ -555,6 +555,21 @@ async def test_a_fork_goes_its_own_way() -> None:
         assert len(short.entries) == 2
 
 
+async def test_rewinding_takes_back_what_a_script_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcrib.agent.rewind import rewind_session
+
+    writes = [f'await write_file(path="a.txt", content="{text}")' for text in "12"]
+    code = "\n".join([*writes, 'await exec_(command="ls")'])
+    monkeypatch.setenv("TOOLCRIB_TOOLS__CODE", "true")
+    async with agent({"calls": [call("run_code", code=code)]}, {"text": "done"}) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        assert (made.box.workspace.root / "a.txt").read_text() == "2"
+        done = rewind_session(made.box, session, 0)
+        assert (made.box.workspace.root / "a.txt").read_text() == "alpha\n"
+        assert ["exec" in line for line in done.left] == [True]
+
+
 async def test_rewinding_takes_the_files_back() -> None:
     from toolcrib.agent.rewind import rewind_session
 

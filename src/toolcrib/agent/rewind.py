@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..record.journal import Journal
@@ -50,6 +51,11 @@ def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewou
             for subagent in reversed(subagents):
                 _take_back_turns(box, subagent, 0, done)
                 subagent.remove()  # else the next run goes on with it
+            inner = inner_id(run_id, "")  # what a script called
+            made = box.audit.query(call_id=f"{inner}*", kind="intent", after=0, limit=1000)
+            for made_id, name in reversed({each["call_id"]: each["tool"] for each in made}.items()):
+                if made_id.startswith(inner):
+                    _take_back(box.journal, name, made_id, done)
             tool = box.registry.find(call.name)
             rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
             ran = any(row["kind"] == "intent" or row["outcome"] == "ok" for row in rows)
