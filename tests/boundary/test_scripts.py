@@ -396,6 +396,16 @@ def test_a_link_to_a_folder_is_a_module_too(tmp_path: Path) -> None:
     assert str(old) not in [path for each in files if each.many for path in each.there()]
 
 
+@pytest.mark.parametrize("words", [["sh", "s.sh"], ["make"], ["npm", "start"], ["python3", "s.py"]])
+def test_a_text_that_is_none_is_no_error(tmp_path: Path, words: list[str]) -> None:
+    for name in ("s.sh", "Makefile", "package.json", "s.py"):
+        (tmp_path / name).write_bytes(b"cd ~\0/../x\n. ~\0\ninclude ~\0\nimport a\0\npython3 \xff/../~" + b"x" * 5000)
+    assert (
+        str(tmp_path / words[-1].replace("start", "package.json").replace("make", "Makefile"))
+        in loaded_by(words, tmp_path, [tmp_path]).hashed
+    )
+
+
 WAYS = "make,npm test,./{0},sh {0},python {0},node {0},java -jar {0}"
 
 

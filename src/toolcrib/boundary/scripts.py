@@ -482,8 +482,8 @@ def _is_run_by(path: str, program: bytes) -> bool:
 
 
 def _text_of(path: str, most: int = _MAX_BYTES) -> str:
-    """Return the text of a file, or its beginning; "" if it cannot be read."""
-    return beginning_of(path, most).decode("utf-8", "replace")
+    """Return the text of a file, or its beginning, without NULs, which no path has; "" if it cannot be read."""
+    return beginning_of(path, most).replace(b"\0", b"\n").decode("utf-8", "replace")
 
 
 def _files_in(folder: str) -> Iterator[str]:
