@@ -51,16 +51,21 @@ def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewou
             for subagent in reversed(subagents):
                 _take_back_turns(box, subagent, 0, done)
                 subagent.remove()  # else the next run goes on with it
-            inner = inner_id(run_id, "")  # what a script called
-            made = box.audit.query(call_id=f"{inner}*", kind="intent", after=0, limit=1000)
-            for made_id, name in reversed({each["call_id"]: each["tool"] for each in made}.items()):
-                if made_id.startswith(inner):
-                    _take_back(box.journal, name, made_id, done)
             tool = box.registry.find(call.name)
+            if tool is None or tool.makes_calls:
+                _take_back_calls_of(box, inner_id(run_id, ""), done)
             rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
             ran = any(row["kind"] == "intent" or row["outcome"] == "ok" for row in rows)
             if ran and not subagents and not (tool is not None and tool.is_read_only):
                 _take_back(box.journal, call.name, run_id, done)
+
+
+def _take_back_calls_of(box: Toolbox, script: str, done: Rewound) -> None:
+    """Undo the changes of calls whose ids begin with that of their script, the newest first."""
+    rows = box.audit.query(call_id=f"{script}*", kind="intent", after=0, limit=1000)
+    for call_id, name in reversed({each["call_id"]: each["tool"] for each in rows}.items()):
+        if call_id.startswith(script):
+            _take_back(box.journal, name, call_id, done)
 
 
 def _take_back(journal: Journal, tool: str, run_id: str, done: Rewound) -> None:
