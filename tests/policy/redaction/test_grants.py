@@ -194,6 +194,21 @@ def test_each_of_two_toolboxes_hides_its_secrets_in_a_traceback(caplog: pytest.L
     assert not any(value in caplog.text for value in values)
 
 
+def test_what_libraries_log_shows_no_secret_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    redactor = Redactor()
+    redactor.grant("S", "first-Value-4711")
+    end = redact_logs(redactor.redact)
+    try:
+        error = (RuntimeError, RuntimeError("first-Value-4711"), None)
+        record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "%s failed", ("first-Value-4711",), error)
+        assert logging.lastResort is not None
+        logging.lastResort.handle(record)
+    finally:
+        end()
+    said = capsys.readouterr().err
+    assert said.count("[secret:S]") == 2 and "4711" not in said
+
+
 def test_all_our_loggers_are_redacted() -> None:
     root = Path(toolcrib.__file__).parent
     for path in root.rglob("*.py"):

@@ -25,7 +25,9 @@ _FORMATTER = logging.Formatter()
 
 
 def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
-    """Redact the messages and tracebacks of our loggers from now on. Returns a function that ends it."""
+    """Redact the messages and tracebacks of our loggers, and what others log where nothing else shows it, from now on.
+    Returns a function that ends it."""
+    places = [*map(logging.getLogger, NAMES), *filter(None, [logging.lastResort])]
 
     def clean(record: logging.LogRecord) -> bool:
         try:
@@ -45,12 +47,12 @@ def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
             record.exc_info = None
         return True
 
-    for name in NAMES:
-        logging.getLogger(name).addFilter(clean)
+    for place in places:
+        place.addFilter(clean)
 
     def end() -> None:
-        for name in NAMES:
-            logging.getLogger(name).removeFilter(clean)
+        for place in places:
+            place.removeFilter(clean)
 
     return end
 
