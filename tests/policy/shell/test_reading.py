@@ -459,6 +459,7 @@ _TRAP = "cat <<X\nrm -rf foo\nX\n"  # a command, once what is before it has take
         (f"bash <<'E'\nexec 2>&1\nenv cut -d : -f 1 | cat\n{_TRAP}E", False),
         (f"bash <<'E'\nexec 3<&0 </dev/null; head -c 8 <&3\n{_TRAP}E", False),
         ("bash <<'E'\nexec <x.sh\nE", False),
+        ("bash <<'E'\ncmp f\nE", False),
         (f"bash <<'E'\nwhile read x; do break; done\n{_TRAP}E", False),
         (f"bash <<'E'\nhead -c 8 /dev/../dev/stdin\n{_TRAP}E", False),
         (f"{{ head -c 8 </dev/stdin; bash; }} <<'E'\n{_TRAP}E", False),

@@ -96,7 +96,7 @@ def _takes_input(command: Command) -> bool:
     if call.has("-r", "-R", "--recursive", "--files") and name.endswith("grep"):
         return False
     files = call.operands[0 if roles[0] != "text" or call.has(*_GIVE_PATTERN) else 1 :]
-    return not any(word.text for word in files)
+    return sum(bool(word.text) for word in files) < (2 if name == "cmp" else 1)
 
 
 def _passes_on(command: Command) -> bool:
