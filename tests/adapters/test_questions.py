@@ -31,3 +31,19 @@ async def test_a_yes_is_for_the_call_of_a_script_that_was_shown(elsewhere: bool,
         assert question is not None and "b.txt" in question["preview"]
         assert [each.name for each in (tmp_path / "work").iterdir()] == ["b.txt"]
         assert (await call_approved(box, "run_code", CODE, box.context, "c1", YES)).for_llm == "both"
+
+
+async def test_a_yes_is_for_no_other_call_with_the_same_id(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    async with Toolbox.open(tmp_path) as box:
+        first = await question_of(box, await box.call("delete_file", {"path": "a.txt"}, call_id="call_1"))
+        assert first is not None
+        output = await call_approved(box, "delete_file", {"path": "b.txt"}, box.context, "call_1", YES)
+        row = box.approvals.get(first["approval_id"])
+        assert row is not None and row["state"] == "pending"
+        assert output.error_kind == "pending", "nobody was asked about it"
+        assert (
+            await call_approved(box, "delete_file", {"path": "a.txt"}, box.context, "call_1", YES)
+        ).error_kind is None
+        assert not (tmp_path / "a.txt").exists() and (tmp_path / "b.txt").exists()

@@ -26,7 +26,7 @@ from ..core.json_values import as_object
 from ..core.output import ImageBlock, ToolOutput
 from ..core.tool import Tool
 from ..policy.requests import Decision, denial
-from .questions import Question, answer_request, call_approved, open_request, question, question_of
+from .questions import Question, answer_request, call_approved, open_request, question_of, shown
 
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
@@ -105,8 +105,9 @@ class LangchainTool(BaseTool):
 
         A graph that goes on comes here once more: then the question is there already."""
         box: Toolbox = self.box
-        if asked.id is not None and await open_request(box, asked.id, asked.context) is not None:
-            return ToolOutput(), await question(box, asked.id), False
+        call = self.name, asked.arguments
+        if asked.id is not None and (row := await open_request(box, asked.id, asked.context, call)) is not None:
+            return ToolOutput(), shown(row), False
         since = time.time()
         output = await box.call(self.name, asked.arguments, asked.context, call_id=asked.id)
         waits = await question_of(box, output)
@@ -116,7 +117,7 @@ class LangchainTool(BaseTool):
         box, call_id = self.box, asked.id or ""
         if said.approve:
             return await call_approved(box, self.name, asked.arguments, asked.context, call_id, said)
-        row = await open_request(box, call_id, asked.context)
+        row = await open_request(box, call_id, asked.context, (self.name, asked.arguments))
         if row is not None:
             await answer_request(box, row, said)
         return denial(self.name, said.reason)

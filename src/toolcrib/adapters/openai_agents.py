@@ -67,7 +67,7 @@ class _AgentsTool:
         if call_id in self._ran or self._box.approval_service.approver is not None:  # the toolbox asks by itself
             return False
         context = self._context(run)
-        row = await open_request(self._box, call_id, context)
+        row = await open_request(self._box, call_id, context, (self._name, arguments))
         if row is not None:
             return row["state"] == "pending"
         if (await self._box.check(self._name, arguments, context)).verdict != "ask":

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..core.call import Call
+from ..core.errors import ToolcribError
 from ..core.text import lazy_regex
 from ..core.threads import shared_threads
 from ..policy.callers import serves
@@ -30,23 +32,39 @@ async def question_of(box: Toolbox, output: ToolOutput) -> Question | None:
     if output.error_kind != "pending":
         return None
     row = await shared_threads.run(box.approvals.get, output.meta["approval_id"])
-    return None if row is None else _shown(row)
+    return None if row is None else shown(row)
 
 
 async def question(box: Toolbox, call_id: str) -> Question | None:
     """Return the question that the call with this id has stored, for frameworks that show only the call."""
     rows = await shared_threads.run(box.approvals.open_of, call_id, box.approval_service.workspace)
-    return _shown(rows[0]) if rows else None
+    return shown(rows[0]) if rows else None
 
 
-def _shown(row: ApprovalRow) -> Question:
+def shown(row: ApprovalRow) -> Question:
+    """Return what a person reads of a request."""
     return {"approval_id": row["id"], **{key: row[key] for key in ("tool", "preview", "reason", "created")}}
 
 
-async def open_request(box: Toolbox, call_id: str, ctx: ToolContext) -> ApprovalRow | None:
-    """Return the request that the call with this id has stored: it waits, or its yes was not used yet."""
+async def open_request(
+    box: Toolbox, call_id: str, ctx: ToolContext, call: tuple[str, Any] | None = None
+) -> ApprovalRow | None:
+    """Return the request that the call with this id has stored: it waits, or its yes was not used yet. `call` is its
+    tool and its arguments: some models use an id again, and a yes is for exactly one call."""
     rows = await shared_threads.run(box.approvals.open_of, call_id, box.approval_service.workspace)
+    if call is not None and rows:
+        digest = _digest(box, *call, ctx)
+        rows = [row for row in rows if row["digest"] == digest]
     return next((row for row in rows if serves(row, ctx)), None)
+
+
+def _digest(box: Toolbox, name: str, arguments: Any, ctx: ToolContext) -> str | None:
+    """Return the digest of a call; None if it cannot be made."""
+    try:
+        tool, _, given = box.registry.resolve_forward(name, arguments)
+        return None if tool is None else Call("", tool, tool.bind(given)[1], ctx).digest
+    except ToolcribError:
+        return None
 
 
 async def answer_request(box: Toolbox, row: ApprovalRow, decision: Decision) -> None:
@@ -60,7 +78,7 @@ async def call_approved(
     box: Toolbox, name: str, arguments: Any, ctx: ToolContext, call_id: str, decision: Decision
 ) -> ToolOutput:
     """Pass a yes on to the request of a call, and make the call again. It asks again if the request has ended."""
-    row, since = await open_request(box, call_id, ctx), time.time()
+    row, since = await open_request(box, call_id, ctx, (name, arguments)), time.time()
     if row is None:  # the same call may have asked before, with another id; or the request has ended
         asked = await shared_threads.run(box.audit.call, call_id)
         answers = [each["error"] or "" for each in asked if each["outcome"] == "pending"]
