@@ -70,8 +70,85 @@ def test_what_is_no_index(tmp_path: Path, index: bytes | None) -> None:
     assert linked_folders(str(tmp_path / "no")) == []
 
 
+def number(value: int) -> bytes:
+    """A number as git packs it."""
+    packed = bytes([value & 127])
+    while value := value >> 7:
+        value -= 1
+        packed = bytes([0x80 | value & 127]) + packed
+    return packed
+
+
+def entry(
+    name: bytes, before: bytes | None = None, *, mode: int = 0o160000, flags: int = 0, oid: bytes = b"i"
+) -> bytes:
+    """An entry of version 2, or of version 4 after another one, with a hash of SHA-1, or of SHA-256."""
+    oid = oid.ljust(20 if len(oid) < 21 else 32, b"i")
+    head = bytes(24) + mode.to_bytes(4) + bytes(12) + oid + (min(len(name), 0xFFF) | flags).to_bytes(2)
+    head += bytes(2) if flags else b""
+    if before is not None:
+        return head + number(len(before)) + name + b"\0"
+    return (whole := head + name + b"\0") + bytes(-len(whole) % 8)
+
+
+def index(version: int, *entries: bytes, ending: bytes = b"", kind: str = "sha1") -> bytes:
+    text = b"DIRC" + version.to_bytes(4) + len(entries).to_bytes(4) + b"".join(entries) + ending
+    return text + hashlib.new(kind, text).digest()
+
+
+LONG = b"/".join([b"a" * 200] * 18) + b"/"
+LONG_NAMES = [b"%s%04d" % (LONG, each) for each in range(600)]
+
+
+def repeating() -> bytes:
+    """Many names that repeat the one before, and a repository after them."""
+    made = [entry(LONG_NAMES[0], b"", mode=0o100644)]
+    for name in LONG_NAMES[1:]:
+        head = bytes(24) + (0o100644).to_bytes(4) + bytes(12) + b"i" * 20 + len(name).to_bytes(2)
+        made.append(head + number(4) + name[-4:] + b"\0")
+    return index(4, *made, entry(b"sub", LONG_NAMES[-1]))
+
+
+CONFUSED = entry(b"a", mode=0o100644, oid=b"i" * 20 + (1).to_bytes(2) + b"a\0" + b"i" * 8)
+INDEXES = {
+    "many names that repeat each other": repeating(),
+    "other bits in the mode": index(2, entry(b"sub", mode=0o160644)),
+    "a NUL in a name": index(2, entry(b"a\0b", mode=0o100644), entry(b"sub")),
+    "a NUL in its own name": index(2, entry(b"sub\0b")),
+    "more flags in version 2": index(2, entry(b"a", mode=0o100644, flags=0x4000), entry(b"sub")),
+    "a name with dots": index(2, entry(b"./sub")),
+    "a name that goes up": index(2, entry(b"other/../sub")),
+    "of SHA-256, but like SHA-1": index(2, CONFUSED, entry(b"sub", oid=b"i" * 32), kind="sha256"),
+}
+
+
+@pytest.mark.parametrize("data", INDEXES.values(), ids=INDEXES)
+def test_an_index_is_read_as_git_reads_it(tmp_path: Path, data: bytes) -> None:
+    """A command can write any. git says whether it enters the folder: it runs what the settings there name."""
+    for folder in (tmp_path, tmp_path / "sub"):
+        folder.mkdir(exist_ok=True)
+        git(folder, "init", "-q", *(["--object-format=sha256"] if CONFUSED in data else []))
+    git(tmp_path / "sub", "commit", "-qm", "x", "--allow-empty")
+    (tmp_path / "other").mkdir()
+    git(tmp_path / "sub", "config", "core.fsmonitor", f"touch {tmp_path}/entered; false")
+    (tmp_path / ".git" / "index").write_bytes(data)
+    subprocess.run(["git", "-C", str(tmp_path), "status"], check=False, capture_output=True)
+    assert (tmp_path / "entered").exists()
+    assert linked_folders(str(tmp_path)) == [str(tmp_path / "sub")]
+
+
+def test_an_index_that_several_threads_of_git_read_is_read_in_its_parts(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "init", "-q", "sub")
+    hidden = entry(b"sub")
+    at = 12 + len(entry(b"a", mode=0o100644))
+    table = b"IEOT" + (12).to_bytes(4) + (1).to_bytes(4) + at.to_bytes(4) + (1).to_bytes(4)
+    (tmp_path / ".git" / "index").write_bytes(index(2, entry(b"a", mode=0o100644), ending=hidden + table))
+    assert linked_folders(str(tmp_path)) == [str(tmp_path / "sub")]
+
+
 def test_names_that_repeat_each_other_use_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_index, "_MAX_BYTES", 1 << 22)  # a read begins with so much
+    monkeypatch.setattr(git_index, "MAX_BYTES", 1 << 22)  # a read begins with so much
     (tmp_path / ".git").mkdir()
     entry = bytes(24) + (0o160000).to_bytes(4) + bytes(32) + (4000).to_bytes(2)
     first, others = entry + b"\0" + b"a" * 4000 + b"\0", (entry + b"\1b\0") * 20_000

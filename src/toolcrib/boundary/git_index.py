@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
@@ -14,8 +15,10 @@ from typing import Any
 
 from .own_files import beginning_of
 
-_LINK = (0o160000).to_bytes(4)  # the mode of such an entry
-_MAX_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
+_MAX_KEPT = 1 << 23
+_MAX_BLOCKS = 1_000
+_MAX_PATH = 4096  # bytes: a longer name leads nowhere
 SETTLED_NS = 5_000_000_000
 """What changed less long ago may change again and have the same time (ns)."""
 
@@ -35,13 +38,17 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
     for name in names:
         try:
             inside = _read(_repositories, f"{git}/{name}", len(names) > 1)
+            if inside is None:
+                inside = map(os.fsdecode, _entries(beginning_of(f"{git}/{name}", MAX_BYTES), len(names) > 1))
         except OSError:
             continue
         for path in inside:
-            inner = f"{folder}/{path}"
-            if inner not in found and os.path.lexists(f"{inner}/.git"):
+            inner = os.path.normpath(os.path.join(folder, path))  # git takes `x/../y` and `/y` as they are
+            if path and os.path.lexists(f"{inner}/.git"):
                 found[inner] = None
-    return [inner for inner in found if os.path.realpath(inner) == os.path.realpath(folder) + inner[len(folder) :]]
+    real = os.path.realpath(folder)
+    places = {inner: os.path.normpath(f"{real}/{os.path.relpath(inner, folder)}") for inner in found}
+    return [inner for inner, place in places.items() if os.path.realpath(inner) == place != real]
 
 
 def _files(git: str) -> list[str]:
@@ -58,15 +65,20 @@ def _read(reading: Any, path: str, *how: bool) -> Any:
 
 
 @functools.lru_cache(100)
-def _repositories(path: str, shared: bool, *_state: int) -> tuple[str, ...]:
-    """Return the names in an index that may be repositories."""
-    return tuple(os.fsdecode(name) for name, link in _entries(beginning_of(path, _MAX_BYTES), shared) if link or shared)
+def _repositories(path: str, shared: bool, *_state: int) -> tuple[str, ...] | None:
+    """Return the names in an index that may be repositories; None if they are too many to be kept."""
+    names, total = dict[bytes, None](), 0
+    for name in _entries(beginning_of(path, MAX_BYTES), shared):
+        names[name], total = None, total + len(name)
+        if total > _MAX_KEPT:
+            return None
+    return tuple(map(os.fsdecode, names))
 
 
 @functools.lru_cache(100)
 def _outline(path: str, *_state: int) -> tuple[str | None, dict[str, str]]:
     """Return a name in an index with `..` or from `/`, and each folder with its first name. Raises ValueError."""
-    index = beginning_of(path, _MAX_BYTES)
+    index = beginning_of(path, MAX_BYTES)
     folders: dict[bytes, bytes] = {b"": b""}
     for name, _ in _whole(index) if index[:4] == b"DIRC" else ():
         if name[:1] == b"/" or (b".." in name and b".." in name.split(b"/")):
@@ -99,44 +111,66 @@ def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | Non
 def _whole(index: bytes) -> list[tuple[bytes, bool]]:
     """Return all entries of an index. Raises ValueError if they cannot be read."""
     try:
-        return list(_parsed(index, 20))  # of a hash: SHA-1
+        return list(_parsed(index, 20, every=True))  # of a hash: SHA-1
     except ValueError:
-        return list(_parsed(index, 32))
+        return list(_parsed(index, 32, every=True))
 
 
-def _entries(index: bytes, shared: bool) -> Iterator[tuple[bytes, bool]]:
-    """Yield the names in an index, and whether each is a repository. A split index (`shared`) has entries without a
-    name, for those of its other file: then all names count."""
-    if index[:4] != b"DIRC" or not (shared or _LINK in index):
-        return
-    for size in (20, 32):  # of a hash: SHA-1, SHA-256
-        found: list[tuple[bytes, bool]] = []
-        try:
-            found.extend(_parsed(index, size))
-        except ValueError:
-            if not found:
-                continue
-        yield from found
-        return
+def _entries(index: bytes, shared: bool) -> Iterator[bytes]:
+    """Yield the names of repositories in an index, and whatever it gives git in another form. A split index (`shared`)
+    has entries without a name, for those of its other file: then all names count."""
+    starts = [(12, int.from_bytes(index[8:12])), *_blocks(index)]
+    for size in (20, 32) if index[:4] == b"DIRC" else ():  # of a hash: SHA-1, SHA-256
+        for start, count in starts:
+            with contextlib.suppress(ValueError):  # git does not read it either, or has read it as the other
+                yield from (name for name, link in _parsed(index, size, start, count, every=shared) if link or shared)
 
 
-def _parsed(index: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
-    version, at, name, head, total = int.from_bytes(index[4:8]), 12, b"", 42 + size, 0
+def _blocks(index: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where the parts begin that several threads of git read, and their entries. They may be others than those
+    that one thread reads."""
+    at = index.find(b"IEOT")
+    while at >= 0:
+        for entry in range(at + 12, min(at + 8 + int.from_bytes(index[at + 4 : at + 8]), at + 12 + 8 * _MAX_BLOCKS), 8):
+            yield int.from_bytes(index[entry : entry + 4]), int.from_bytes(index[entry + 4 : entry + 8])
+        at = index.find(b"IEOT", at + 1)
+
+
+def _parsed(
+    index: bytes, size: int, at: int = 12, count: int | None = None, *, every: bool
+) -> Iterator[tuple[bytes, bool]]:
+    """Yield the names that repositories, or all entries, have for git (read-cache.c), and whether each is a repository.
+    A name has the length that its entry says. Raises ValueError where it cannot be read."""
+    version, name, total = int.from_bytes(index[4:8]), bytearray(), 0
     most = 8 * len(index) + (1 << 20)  # in version 4 each name may have all of the one before
-    for _ in range(int.from_bytes(index[8:12])):
-        begins = at + head
-        flags = int.from_bytes(index[begins - 2 : begins])
-        begins += 2 if version > 2 and flags & 0x4000 else 0
-        if version == 4:  # the name of the entry before, without some bytes at its end
-            less, begins = _number(index, begins)
-            name = name[: len(name) - less]
-        ends = index.index(0, begins)
-        name = (name if version == 4 else b"") + index[begins:ends]
-        total += len(name)
-        if flags & 0xFFF not in (len(name), 0xFFF) or total > most:
-            raise ValueError
-        yield name, index[at + 24 : at + 28] == _LINK
-        at = ends + 1 if version == 4 else at + ((ends - at) // 8 + 1) * 8
+    try:
+        for _ in range(int.from_bytes(index[8:12]) if count is None else count):
+            begins = at + 42 + size
+            flags = index[begins - 2] << 8 | index[begins - 1]
+            link = index[at + 26] & 0xF0 == 0xE0  # only these bits of the mode count
+            begins += 2 if flags & 0x4000 else 0
+            length = flags & 0xFFF
+            if version == 4:  # the name of the entry before, without some bytes at its end
+                less, begins = _number(index, begins)
+                kept = len(name) - less
+                ends = index.index(0, begins) if length == 0xFFF else begins + length - kept
+                if kept < 0 or ends < begins:
+                    raise ValueError
+                del name[kept:]
+                name += index[begins:ends]
+                at = ends + 1
+            else:
+                ends = index.index(0, begins) if length == 0xFFF else begins + length
+                at += (ends - at + 8) & ~7
+                if link or every:
+                    name = bytearray(index[begins:ends])
+            if (link or every) and len(name) < _MAX_PATH:
+                total += len(name)
+                if every and total > most:
+                    raise ValueError
+                yield bytes(name).partition(b"\0")[0], link
+    except IndexError:
+        raise ValueError from None
 
 
 def _number(index: bytes, at: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
 from ...core.dataclass import dataclass
-from ..git_index import SETTLED_NS, linked_folders
+from ..git_index import MAX_BYTES, SETTLED_NS, linked_folders
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES
 
@@ -210,7 +210,9 @@ class Search:
                 inner = (name for name in listed.folders if not is_generated(name, f"{folder}/{name}"))
                 pending += [(f"{folder}/{name}", depth + 1) for name in inner]
             if ".git" in listed.names:
-                entered = [each for each in linked_folders(folder) if each not in self.linked]
+                entered = [
+                    each for each in linked_folders(folder) if each not in self.linked and beneath(each, self.root)
+                ]
                 self.linked.update(entered)
                 pending += [(each, self.depth) for each in entered]
                 most += len(entered)
@@ -268,6 +270,13 @@ def _is_repository(base: str, entries: frozenset[str]) -> bool:
     return there and (os.path.islink(head) or not os.path.isdir(head))
 
 
+def _is_too_large(index: str) -> bool:
+    try:
+        return os.stat(index).st_size > MAX_BYTES
+    except OSError:
+        return False
+
+
 def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
     """Yield more names of a repository: `.git` itself if it only points elsewhere, and the settings of its
     submodules."""
@@ -278,6 +287,8 @@ def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
     if not stat.S_ISDIR(mode):
         yield ".git"
         return
+    if _is_too_large(f"{base}/.git/index"):  # for us, but not for git
+        yield ".git/index"
     pending = [".git/modules"]
     for folder in pending:
         if len(pending) > _MAX_MODULES:
@@ -293,6 +304,8 @@ def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
                 for guarded in REPOSITORY_NAMES:
                     if os.path.lexists(f"{base}/{module}/{guarded}"):
                         yield f"{module}/{guarded}"
+                if _is_too_large(f"{base}/{module}/index"):
+                    yield f"{module}/index"
                 pending.append(f"{module}/modules")
             else:
                 pending.append(module)  # a submodule's name may have slashes
