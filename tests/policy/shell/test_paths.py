@@ -169,6 +169,7 @@ def test_a_pattern_may_select_a_link_that_leads_outside(command: str, place: Com
 def test_diff_follows_the_links_in_two_folders(place: CommandPlace) -> None:
     place = replace(place, on_disk=True)
     assert judge_command("diff src .", place).rule == "shell:links"
+    assert judge_command("diff <(ls) <(ls src)", place).verdict == "allow"
     assert judge_command("cat src/*.py; diff src/a.py src/a.py", place).verdict == "allow"
 
 

@@ -33,6 +33,7 @@ from .table import lookup
 from .table.program_spec import Program
 from .table.wordlist import words
 from .walked import secrets_walked
+from .wrappers.shells import source
 
 log = logging.getLogger(__name__)
 
@@ -190,6 +191,8 @@ def _of_command(
         known = lookup(name) if name else None
         if command.cwd is None or not is_below(command.cwd, place.workspace):
             yield from _of_place(command, known, place)
+        if name in ("source", "."):  # one of these may be read, and another one not
+            wrapped = wrapped if command.given is not None and any(source(command.words, None)) else set()
         if known is not None and known.wrapper and name not in wrapped and command.name not in wrapped:
             yield from _of_wrapper(command, known)
 
@@ -289,7 +292,7 @@ def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int
         finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place, found=found)
         if finding is None and effect.kind == "read" and command.name in _FOLLOW and place.on_disk:
             spot = find_path(target, effect.cwd or command.cwd, place)
-            if not _is_walled(place) and os.path.isdir(spot.path):
+            if not _is_walled(place) and spot.where != "stream" and os.path.isdir(spot.path):
                 finding = links_out(spot.path, place)
         if finding is not None and finding.rule == "shell:delete" and command.name == "truncate":
             finding = finding._replace(unknown=_can_be_undone(target, effect.cwd or command.cwd, place))

@@ -56,6 +56,11 @@ class Word:
         return None if None in parts else "".join(part for part in parts if part is not None)
 
     @property
+    def is_process(self) -> bool:
+        """Return whether this is a process substitution, and not a path of this form (`"/dev/fd/$x"`)."""
+        return self.start == "/dev/fd/" and self.source.startswith(("<(", ">("))
+
+    @property
     def splits(self) -> bool:
         """Return whether a pattern is the unquoted variable of a loop: a name with a blank becomes several words."""
         return self.glob and self.source.startswith("$")

@@ -319,7 +319,7 @@ class Reader(ScriptWalk):
 
     def from_file(self, target: Word | None, op: str, compound: bool) -> Stdin | None:
         """Return the input that `<` gives: a process substitution's; the redirection itself says which file is read."""
-        if target is not None and target.start == "/dev/fd/" and self.processes:
+        if target is not None and target.is_process and self.processes:
             value, feeders = self.processes[-1]
             return Stdin(Word(value) if known(value) is not None else None, feeders)
         if target is not None and target.text in (("0",) if "&" in op else STANDARD_INPUT - {"-"}):
@@ -346,7 +346,7 @@ class Reader(ScriptWalk):
             calls(self, bodies, command)
             if sure:
                 return self.state.cwds
-        if processes and len(words) > 1 and any(word.start == "/dev/fd/" for word in words[1:]):
+        if processes and any(word.is_process for word in words[1:]):
             command.stdin = fed_script(command, processes)
         self.emit(command)
         if name is None:

@@ -96,7 +96,7 @@ def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: 
         if known:  # `{}` of find -exec: the starting point itself, or something below it
             base = known.rstrip("/") + "/"
         pattern = (word.parts[-1] or "").rpartition("/")[2]  # `{}/.env`
-    if start == "/dev/fd/":  # the other end of a process substitution
+    if word.is_process:
         return Spot("stream", "/dev/fd")
     if complete and not base:
         base = "."

@@ -76,7 +76,7 @@ def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
         )
     elif from_input or not rest or rest[0].text in STANDARD_INPUT:
         yield Inner(reads=True, arguments=None if many else rest if from_input else rest[1:], posix=posix)
-    elif rest[0].start == "/dev/fd/":
+    elif rest[0].is_process:
         yield Inner(reads=True, arguments=None if many else rest[1:], posix=posix)
 
 
@@ -90,7 +90,7 @@ def evaluate(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 def source(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """source and `.` of standard input or a process substitution; other modules judge a file."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
-    if rest and (rest[0].text in STANDARD_INPUT or rest[0].start == "/dev/fd/"):
+    if rest and (rest[0].text in STANDARD_INPUT or rest[0].is_process):
         yield Inner(reads=True, inside=True, same=True, arguments=None)
 
 
