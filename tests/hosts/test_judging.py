@@ -297,6 +297,20 @@ async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: H
     assert await host.decides(edit, {"file_path": "sub/notes.md", "old_string": "x", "new_string": "y"}) == "pass"
 
 
+async def test_a_text_for_a_skill_that_names_a_secret_asks_as_the_read(host: Host) -> None:
+    """Claude Code gives the skill the content of the files."""
+    (host.work / "of words").mkdir()
+    (host.work / "of words/prod.env").touch()
+    (host.work / "private/x").touch()
+    for text, expected in {
+        "see @.env": "ask", '@"of words/prod.env"': "ask", "@private/x.": "deny", "a @README b@.env": "pass",
+        f"@{host.work}/.env#L1-2": "ask", "@of": "pass", '@"of words"': "pass",
+    }.items():  # fmt: skip
+        assert await host.decides("Skill", {"skill": "simplify", "args": text}) == expected, text
+    host.config.write_text('[rules]\ndeny = ["Skill"]')
+    assert await host.decides("Skill", {"skill": "simplify", "args": "@README"}) == "deny"
+
+
 async def test_the_file_from_which_gemini_takes_its_variables_is_protected(host: Host) -> None:
     """Those of its hooks and commands, too: BASH_ENV, TOOLCRIB_MODE."""
     assert await host.decides("Write", {"file_path": ".env", "content": "BASH_ENV=./x"}) == "pass"

@@ -35,7 +35,7 @@ from ..policy.checker import bare_check
 from ..policy.rules.file_patterns import files_of
 from .answers import ASKS, CHANGES, Decision, HookAnswer, refusal, reply
 from .hook_events import HostEvent, Json
-from .mapping import calls_of, is_known
+from .mapping import calls_of, is_known, touches_nothing
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -84,6 +84,8 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
                 await shared_threads.run(_inherit_labels, box, _session_of(box, event))
             calls = _calls(box, event)
             decisions = [await _judge(box, event, call, alone=len(calls) == 1) for call in calls]
+            if touches_nothing(event):  # that it may read a file does not start a skill
+                decisions.append(("pass", "", None))
         except Exception as error:  # a check that raises is a refusal: what made it raise may be the model's
             log.info("the check of a call of %s failed", event.host, exc_info=True)
             return refusal(event.host, f"{type(error).__name__}: {error}"[:MAX_ERROR], True)
@@ -93,13 +95,15 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
 def _calls(box: Toolbox, event: HostEvent) -> list[Call]:
     """Return the calls as our tools', with the host's arguments. A tool that we do not know is one of its own."""
     known = calls_of(event)
-    if known == []:  # it touches nothing: only a rule or a hook that means it has a say
+    own: list[Call] = []
+    if touches_nothing(event):  # only a rule or a hook that means it has a say
         call = _call(event, _unknown(event, category="memory"), dict(event.arguments), box)
         found = box.policy.check(call.tool, call.arguments, call.ctx)
-        return [] if found.verdict == "allow" or found.rule == "approval.policy" else [call]
+        own = [] if found.verdict == "allow" or found.rule == "approval.policy" else [call]
     if known is not None:
         try:  # a tool whose extra is not installed is judged by its name
-            return [_call(event, box.registry.find(name) or _unknown(event, name), given, box) for name, given in known]
+            calls = [(box.registry.find(name) or _unknown(event, name), given) for name, given in known]
+            return [*own, *(_call(event, tool, given, box) for tool, given in calls)]
         except InvalidArguments as error:
             log.info("the arguments of %s of %s are not as expected: %s", event.tool, event.host, error)
     tool = _unknown(event)

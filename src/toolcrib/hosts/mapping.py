@@ -50,7 +50,7 @@ _GIT_TAKES = lazy_regex(
 )
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
-_IMPORT = lazy_regex(r"(?<!\w)@((?:[^\s\\]|\\ ){1,400})")
+_IMPORT = lazy_regex(r"(?<!\w)@(?:\"([^\"]{1,400})\"|((?:[^\s\\]|\\ ){1,400}))")
 _NAME_END = lazy_regex(r"\W")
 _MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
@@ -75,12 +75,14 @@ class Unmapped(Exception):
 
 
 def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
-    """Return the calls of our tools that this call is; none for a tool of the host that touches nothing, such as its
-    list of things to do. None if the tool is not known."""
+    """Return the calls of our tools that this call is; none for a tool of the host that touches nothing but files that
+    it names with an `@`. None if the tool is not known."""
     if event.server:
         return None
-    if event.tool in _HARMLESS:
-        return []
+    if touches_nothing(event):
+        texts = event.arguments.values() if event.host == "claude" else ()
+        names = {name for text in texts if isinstance(text, str) for name in _imports(text)}
+        return list(_named(names, event.cwd or workspace_of(event), event))
     make = _TABLE.get(event.tool)
     if make is None:
         return None
@@ -132,18 +134,30 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
         folder, own = os.path.split(whole)
         if event.host == "gemini" and own.casefold() == ".env":
             yield "write_file", {"path": f"{folder}/.gemini/.env", "content": ""}
-        for each in _imports(after) - _imports(before):
-            if os.path.isfile(path := os.path.join(folder, os.path.expanduser(each))):
-                yield "read_file", {"path": path}
+        yield from _named(_imports(after) - _imports(before), folder, event)
+
+
+def _named(names: set[str], folder: str, event: HostEvent) -> Calls:
+    """Yield what Claude Code reads for an `@FILE` in a text: also in one for a skill. Gemini CLI does so in files."""
+    for path in sorted({os.path.join(folder, os.path.expanduser(each)) for each in names}):
+        if os.path.isfile(path):
+            yield "read_file", {"path": path}
+        elif os.path.isdir(path) and touches_nothing(event):
+            yield "list_dir", {"path": path}
 
 
 def _imports(text: str) -> set[str]:
     """Return what `@FILE` may name in a text: where the name ends, marks of Markdown may say."""
     found: set[str] = set()
     for each in _IMPORT.finditer(text):
-        name = each[1].replace("\\ ", " ")
+        name = each[1] or each[2].replace("\\ ", " ")
         found |= {name, *(name[: end.start()] for end in _NAME_END.finditer(name))}
     return found - {""}
+
+
+def touches_nothing(event: HostEvent) -> bool:
+    """Return whether a call is of a tool of the host that does nothing itself, such as its list of things to do."""
+    return not event.server and event.tool in _HARMLESS
 
 
 def is_known(event: HostEvent) -> bool:
