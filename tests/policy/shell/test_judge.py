@@ -399,3 +399,15 @@ def test_what_sh_reads_in_another_way_asks_where_there_is_no_other_shell(command
 def test_a_path_that_is_declared_anew_asks(command: str) -> None:
     """Without a PATH bash runs the program in the present folder."""
     assert judge_command(command, PLACE).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . " + "-exec ls {} \\; " * 70 + "-exec touch a \\;",
+        "printf '%s\\n' " + "a " * 70 + "../b | xargs -I{} cat {}",
+        "find " + " ".join(f"a{number}" for number in range(9)) + " -exec cat {} +",
+    ],
+)
+def test_more_than_is_read_one_by_one_asks(command: str) -> None:
+    assert judge_command(command, PLACE).verdict == "ask"

@@ -46,7 +46,8 @@ def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
         at += 1
     if any(word.text == "-files0-from" for word in words):
         roots.append(Word((None,)))
-    roots = list(dict.fromkeys(roots))[:8] or [Word((".",))]
+    roots = list(dict.fromkeys(roots)) or [Word((".",))]
+    roots = roots if len(roots) <= 8 else [Word((None,))]
     while at < len(words):
         if words[at].text in ("-exec", "-execdir", "-ok", "-okdir"):
             end = at + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from ....core.text import lazy_regex
 from ..parts import Word, plain_name
@@ -85,7 +86,10 @@ def unfold(words: tuple[Word, ...], stdin: Word | None = None) -> list[Inner]:
         found = wrapped(words)
     else:
         return []
-    return [inner for inner, _ in zip(found, range(MAX_INNER), strict=False)]
+    inners = list(islice(found, MAX_INNER + 1))
+    if len(inners) > MAX_INNER:
+        inners[MAX_INNER] = Inner(script=Word((None,)), unread="it runs more commands than are read")
+    return inners
 
 
 def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
@@ -113,6 +117,8 @@ def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterato
         if not before and not (first and name in _OPERAND_FIRST):
             break
         first = False
+    if len(starts) == 8:
+        yield Inner(script=Word((None,)), directory=directory)
     for start in starts:
         rest = words[start:]
         if name not in _APPLETS:  # there `{}` belongs to what is started, as in `busybox xargs`
