@@ -183,6 +183,20 @@ async def test_parallel_calls_are_told_apart(pieces: list[dict[str, Any]], calls
     assert all(call.id for call in turn.calls)
 
 
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ([piece(id=str(number), function=fn(None, "x")) for number in range(1_001)], "more than 1,000 calls"),
+        ([piece(id="1", function=fn("a", '"' + "x" * 9_000 + "}"))] * 300, "too many pieces"),
+    ],
+)
+def test_a_server_cannot_have_its_pieces_looked_at_again_and_again(pieces: list[dict[str, Any]], said: str) -> None:
+    decoder = CHAT.decoder()
+    with pytest.raises(ModelError, match=said):
+        for delta in pieces:
+            decoder.take("", json.dumps({"choices": [{"delta": delta}]}))
+
+
 async def test_a_finish_reason_of_stop_with_calls() -> None:
     assert (await chat(piece(index=0, id="1", function=fn("a", "{}")), finish="stop")).stop == "calls"
 

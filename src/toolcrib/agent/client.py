@@ -18,6 +18,7 @@ from ..core.text import one_line
 from .history import NOTHING, whole_characters
 from .model import (
     AGAIN,
+    MAX_CALLS,
     CallBegun,
     Decoder,
     ModelError,
@@ -46,8 +47,6 @@ FIRST_PAUSE = 0.5  # seconds before the second try; each later one waits twice a
 MIN_SECRET = 6  # characters of a header that is removed from errors
 MAX_REPLY = 64 << 20
 """Bytes of one reply with its framing, which is about 200 bytes for each token."""
-MAX_CALLS = 1_000
-"""Calls of one reply."""
 MAX_ERROR = 64 * 1024  # bytes of an error's body
 _ADDRESS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "ollama": "OLLAMA_HOST"}
 """What sets the address of these models; of others `agent.base_url` does."""

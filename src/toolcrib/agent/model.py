@@ -86,6 +86,8 @@ ModelErrorKind = Literal[
 ]
 AGAIN: frozenset[ModelErrorKind] = frozenset({"limit", "overloaded", "server", "network", "silent"})
 """The kinds of errors after which the same request may succeed."""
+MAX_CALLS = 1_000
+"""Calls of one reply."""
 
 
 class ModelError(ToolcribError):

@@ -15,7 +15,7 @@ from typing import Any, cast
 from ...core.dataclass import dataclass
 from ...core.json_values import as_array, as_object
 from ..history import Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
-from ..model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
+from ..model import MAX_CALLS, CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .provider_errors import error_in_stream
 from .shared import (
     WireDecoder,
@@ -34,6 +34,10 @@ from .shared import (
 )
 
 NAME = "chat"
+SHORT = 1_000
+"""Characters of arguments that are read again with each piece."""
+MAX_LOOKED_AT = 1 << 28
+"""Characters of arguments that are read to see whether they are complete, in one reply."""
 _STOPS: dict[str, Stop] = {
     "stop": "end", "length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refusal",
     "tool_calls": "calls",
@@ -170,6 +174,7 @@ class _OpenCall:
     id: str
     name: str
     pieces: list[str] = field(default_factory=list[str])
+    size: int = 0
     raw: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -187,6 +192,7 @@ class ChatDecoder(WireDecoder):
         self._calls: list[_OpenCall] = []
         self._finish: str | None = None
         self._done = False
+        self._looked_at = 0
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
@@ -239,6 +245,8 @@ class ChatDecoder(WireDecoder):
             if not name and not call_id and not self._calls and not arguments:
                 return
             found = _OpenCall(index if isinstance(index, int) else None, call_id, name)
+            if len(self._calls) == MAX_CALLS:
+                raise ModelError(f"{self._model} sent more than {MAX_CALLS:,} calls in one reply", "protocol")
             self._calls.append(found)
             if name:
                 yield CallBegun(name)
@@ -246,10 +254,9 @@ class ChatDecoder(WireDecoder):
             found.name = name
             yield CallBegun(name)
         found.id = found.id or call_id
-        if isinstance(arguments, str):
-            found.pieces.append(arguments)
-        elif arguments is not None:
-            found.pieces.append(json.dumps(arguments, ensure_ascii=False))
+        if arguments not in (None, ""):
+            found.pieces.append(arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
+            found.size += len(found.pieces[-1])
         found.raw |= {key: value for key, value in piece.items() if key == "extra_content" and value}
 
     def _find(self, index: int | None, call_id: str, name: str) -> _OpenCall | None:
@@ -260,20 +267,34 @@ class ChatDecoder(WireDecoder):
         if call_id:
             same = next((c for c in reversed(self._calls) if c.id == call_id), None)
             if same is not None:
-                return None if _begins_again(same, name) else same
+                return None if self._begins_again(same, name) else same
             bare = next((c for c in reversed(self._calls) if not c.id and c.index == index), None)
-            return bare if bare is not None and (not name or bare.name in ("", name)) and not bare.arguments else None
+            return bare if bare is not None and (not name or bare.name in ("", name)) and not bare.size else None
         at = next((c for c in reversed(self._calls) if index is not None and c.index == index), None)
         if name:
             if index is not None and at is None:
                 return None
             candidate = at or last
-            if candidate.name not in ("", name) or _begins_again(candidate, name):
+            if candidate.name not in ("", name) or self._begins_again(candidate, name):
                 return None
             return candidate
-        if at is None or (at is not last and is_complete(at.arguments) and not is_complete(last.arguments)):
+        if at is None or (at is not last and self._is_complete(at) and not self._is_complete(last)):
             return last  # the index drifted
         return at
+
+    def _begins_again(self, call: _OpenCall, name: str) -> bool:
+        """Whether a piece with a name, for a call with these arguments, begins another call of the same tool."""
+        return bool(name) and self._is_complete(call)
+
+    def _is_complete(self, call: _OpenCall) -> bool:
+        """Return whether the arguments of a call are complete so far. Raises ModelError for a server that lets us look
+        at long ones again and again."""
+        if call.size > SHORT and not call.pieces[-1].rstrip().endswith(("}", "]")):
+            return False
+        self._looked_at += call.size
+        if self._looked_at > MAX_LOOKED_AT:
+            raise ModelError(f"{self._model} sent the arguments of its calls in too many pieces", "protocol")
+        return is_complete(call.arguments)
 
     def finish(self) -> ModelTurn:
         """Return the reply. Raises ModelError if the stream ended before the reply did."""
@@ -319,11 +340,6 @@ def _is_call(text: str) -> bool:
     text = text.strip()
     ends = any(begin in text and text.endswith(end) for begin, end in _CALL_MARKS)
     return ends or text.startswith(("[TOOL_CALLS]", "<|python_tag|>"))
-
-
-def _begins_again(call: _OpenCall, name: str) -> bool:
-    """Whether a piece with a name, for a call with these arguments, begins another call of the same tool."""
-    return bool(name) and bool(call.arguments.strip()) and is_complete(call.arguments)
 
 
 def _merged(pieces: list[Any]) -> list[Any]:
