@@ -263,6 +263,12 @@ def test_an_environment_is_kept_as_a_whole(tmp_path: Path) -> None:
     loaded = loaded_by(["venv/bin/python", "-c", "1"], tmp_path, [tmp_path])
     assert loaded.kept == (str(tmp_path / "venv"),)
     assert loaded.hashed == ()
+    fill(tmp_path, "Makefile")
+    (tmp_path / "Makefile").write_text("all:\n\tvenv/bin/python -c 1\n")
+    (tmp_path / "venv/bin/python").chmod(0o755)
+    loaded = loaded_by(["make"], tmp_path, [tmp_path])
+    assert loaded.kept == (str(tmp_path / "venv"),)
+    assert not [path for path in loaded.hashed if "venv" in path]
 
 
 def test_a_link_out_of_the_workspace_and_into_it(tmp_path: Path) -> None:
@@ -338,6 +344,20 @@ PLANTED = [
     (["npm", "start"], {}, {"package.json": '{"scripts": {"start": "node dist/s"}}', "dist/s.js": ""}, "dist/s.js",
      RUN_JS),
     (["make", "-s"], {}, {"Makefile": "all:\n\t@target/s\n", "target/s": "\x7fELF"}, "target/s", RUN_SH),
+    (["perl", "bin/s.pl"], {}, {"bin/s.pl": 'use lib "$FindBin::Bin/../lib"; use FindBin; use lib "lib"; use Foo;',
+                                "lib/Foo.pm": "1;"}, "lib/Foo.pm", "system('touch ran'); 1;"),
+    (["perl", "s.pl"], {}, {"s.pl": "do './conf';", "conf": "1;"}, "conf", "system('touch ran');"),
+    (["node", "."], {}, {"package.json": '{"main": "lib/i.js"}', "lib/i.js": ""}, "lib/i.js", RUN_JS),
+    (["node", "bin/s.js"], {}, {"bin/s.js": "require('..')", "index.js": ""}, "index.js", RUN_JS),
+    (["node", "bin/s.js"], {}, {"bin/s.js": "require('../')", "package.json": '{"main": "lib/m"}', "lib/m.js": ""},
+     "lib/m.js", RUN_JS),
+    (["node", "s.js"], {}, {"s.js": "import(`./a.js?x`)", "a.js": ""}, "a.js", RUN_JS),
+    (["node", "s.js"], {}, {"s.js": "require('child_process').fork('./a.js')", "a.js": ""}, "a.js", RUN_JS),
+    (["node", "s.js"], {}, {"s.js": "require(__dirname + '/a')", "a.js": ""}, "a.js", RUN_JS),
+    (["python3", "s.py"], {}, {"s.py": "import os, \\\n  mine\n", "mine.py": ""}, "mine.py", RUN),
+    (["python3", "s.py"], {}, {"s.py": "__import__('mine')", "mine.py": ""}, "mine.py", RUN),
+    (["python3", "sub/s.py"], {}, {"sub/s.py": "import sys; sys.path[:0] = ['src']\nimport mine", "src/mine.py": ""},
+     "src/mine.py", RUN),
     (["make", "-s"], {}, {"Makefile": "-include local.mk\nall:\n\t@true\n"}, "local.mk", RUN_MAKE),
     (["make", "-s"], {}, {"Makefile": "include a.mk\nall:\n\t@true\n", "a.mk": "-include b.mk"}, "b.mk", RUN_MAKE),
 ]  # fmt: skip

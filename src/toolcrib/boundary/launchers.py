@@ -35,7 +35,7 @@ _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
     "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml", "node_modules"),
     "yarn": (".yarnrc.yml", ".yarnrc", "package.json", *_YARN, "node_modules"),
     "bun": ("bunfig.toml", "package.json", "tsconfig.json", "jsconfig.json", "node_modules"), "bunx": ("bunfig.toml",),
-    "tsx": ("tsconfig.json",), "ts-node": ("tsconfig.json",),
+    "tsx": ("tsconfig.json",), "ts-node": ("tsconfig.json",), "node .": ("package.json", "index.js"),
     "--experimental-default-config-file": _NODE_SETTINGS, "--experimental-config-file": _NODE_SETTINGS,
     "deno": (*_DENO, "deno.lock", "import_map.json", "package.json"),
     "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo", "rust-toolchain", "rust-toolchain.toml"),

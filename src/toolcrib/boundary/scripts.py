@@ -26,29 +26,33 @@ from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from .host_file import STARRED, HostFile, both_names, modules_in, new_modules_of, shadows_of
 from .launchers import DOCKERFILE, INSTALLED, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
-from .own_files import beginning_of, read_regular
+from .own_files import read_regular
 from .programs import beneath, within_any, without_dots
-
-_MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
-_MAX_BYTES = 4 << 20  # the same for one file
-_MAX_COMMANDS = 60_000  # bytes of a script for a shell that are read as commands are
-_LEFT_OUT = frozenset({"__pycache__", ".git", "node_modules", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
-_PYTHON_IMPORT = lazy_regex(
-    r"(?:^|[;:])[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, \t(]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
+from .script_imports import (
+    JS,
+    LEFT_OUT,
+    MAX_BYTES,
+    MAX_FILES,
+    files_in,
+    folders_searched_by,
+    imported_by,
+    is_python,
+    is_run_by,
+    modules_named,
+    text_of,
 )
-_JS_IMPORT = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
+
+_MAX_COMMANDS = 60_000  # bytes of a script for a shell that are read as commands are
 _JS_INTERNAL = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a name that package.json explains
 _JS_PACKAGE = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["'][^./"'\n]""")  # package.json may take the name
 _MAKE_INCLUDE = lazy_regex(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
-_JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
 _SHELL = (".sh", ".bash")
-SCRIPTS = (".py", *_JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
-_JS_ENDS = ("", ".js", ".json", ".node", "/index.js", *_JS[1:])  # in the order in which node looks for them
+SCRIPTS = (".py", *JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
 _PYTHON = lazy_regex(r"(?:python|pypy|uv)[\d.]*")
 _FROM_HERE = lazy_regex(r"-[A-Za-z]*[mc].*|--module|\.")  # options and operands that make Python look in this folder
 _HERE = lazy_regex(r"\$\{(?:OLD)?PWD\}|\$(?:OLD)?PWD\b|\$\(pwd\)|`pwd`|~[+-](?=/)")
 _BEHIND_UNKNOWN = lazy_regex(r"(?:\$\w+|[)}`\"'])(/[^\s;&|<>()\"'`$={},]+)")  # "${PWD%/}/a", "$(git rev-parse …)"/a
-_ENDS = (".py", *_JS[:3], ".json", ".node", *_JS[3:])  # that a program adds to a name
+_ENDS = (".py", *JS[:3], ".json", ".node", *JS[3:])  # that a program adds to a name
 _NAME = lazy_regex(r"\w+(?:\.\w+)*")
 _SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml")
 _MODULE = lazy_regex(r"(?:(?<![\w./:-])|(?<=-[A-Za-z]))([^\W\d]\w*(?:\.[^\W\d]\w*)*)(:[^\W\d])?")  # `srv.app`, `a:b`
@@ -82,6 +86,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     """Return what a command that starts in `cwd` runs or loads in writable folders."""
     roots = {os.path.realpath(each) for each in writable}
     folder = os.path.realpath(cwd)
+    words = ["." if word and _in(folder, word[:4096]) == folder else word for word in words]
     names = looked_for_by(words)
     hashed: dict[str, None] = {}
     kept: dict[str, None] = {}
@@ -98,27 +103,29 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
             hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
         for path, seen_from in _read_by(names, real, folder):
             hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, names)))
-    told = [*words, *(_text_of(path, _MAX_COMMANDS) for path in hashed if _is_shell(path))]
+    told = [*words, *(text_of(path, _MAX_COMMANDS) for path in hashed if _is_shell(path))]
     names = looked_for_by(told)
     for path, name, at in dict.fromkeys(_looked_for(names, folder, tuple(hashed), roots)):
         (kept if name in INSTALLED else hashed)[path] = None
         if name in WITH_COMMANDS:
             hashed.update(dict.fromkeys(_commands_in(path, at, roots, names)))
+    for path, environment in [(path, found) for path in hashed if (found := _environment_of(path))]:
+        kept[environment] = hashed.pop(path)
     for jar in [path for path in hashed if path.endswith(".jar")]:
         hashed.update(dict.fromkeys(_on_class_path(jar, roots)))
-    for script in [path for path in hashed if path.endswith(_JS)]:
+    for script in [path for path in hashed if path.endswith(JS)]:
         kept.update(dict.fromkeys(_packages_of(script, roots)))
-        if _JS_PACKAGE.search(text := _text_of(script)):
+        if _JS_PACKAGE.search(text := text_of(script)):
             hashed.update(dict.fromkeys(_explained(script, folder, roots, _JS_INTERNAL.search(text) is not None)))
-    modules = {os.path.dirname(path) for path in hashed if _is_python(path)} & roots
+    modules = {os.path.dirname(path) for path in hashed if is_python(path)} & roots
     if _looks_here(told, folder) and within_any(folder, roots):
         (modules.add if folder in roots else hashed.setdefault)(folder)
         if os.path.isfile(main := os.path.join(folder, "__main__.py")):
             hashed[main] = None
-        seeds = [path for named in hashed for path in (_files_in(named) if os.path.isdir(named) else [named])]
-        for script in [path for path in seeds[:_MAX_FILES] if _is_python(path)]:
+        seeds = [path for named in hashed for path in (files_in(named) if os.path.isdir(named) else [named])]
+        for script in [path for path in seeds[:MAX_FILES] if is_python(path)]:
             hashed.update(dict.fromkeys(imported_by(script, folder)))
-        for path in (path for word in words for path in _modules_named(re.sub("[\"']", "\n", word), folder)):
+        for path in (path for word in words for path in modules_named(re.sub("[\"']", "\n", word), folder)):
             hashed[path] = None
             hashed.update(dict.fromkeys(imported_by(path, folder)))
     shadows = [path for path in hashed if path.endswith(STARRED)]
@@ -133,10 +140,10 @@ def fingerprint(loaded: Loaded) -> dict[str, str]:
         path for each in loaded.shadows for path in sorted(HostFile(each, "", True).there()) if path.endswith(".so")
     )
     for path in (*loaded.hashed, *shadows):
-        files = _files_in(path) if os.path.isdir(path) and not os.path.islink(path) else [path]
+        files = files_in(path) if os.path.isdir(path) and not os.path.islink(path) else [path]
         for each in files:
             if each not in found:
-                found[each] = _digest(each, len(found) < _MAX_FILES)
+                found[each] = _digest(each, len(found) < MAX_FILES)
     return found
 
 
@@ -202,7 +209,7 @@ def _meant(text: str, folder: str) -> Iterator[str]:
         above = _in(folder, os.path.dirname(re.split(r"[$*?\[]", text)[0]))
         if above != folder and os.path.isdir(above) and "$" not in text[:1]:
             yield above
-        yield from (os.path.normpath(each) for each in itertools.islice(glob.iglob(_in(folder, text)), _MAX_FILES))
+        yield from (os.path.normpath(each) for each in itertools.islice(glob.iglob(_in(folder, text)), MAX_FILES))
         return
     path = _in(folder, text)
     if path == folder:
@@ -238,10 +245,6 @@ def _looks_here(words: Sequence[str], folder: str) -> bool:
     return any(_in(folder, path) == folder for path in paths)
 
 
-def _is_python(path: str) -> bool:
-    return path.endswith(".py") or _is_run_by(path, b"python")
-
-
 def _explained(script: str, cwd: str, roots: Iterable[str], internal: bool) -> Iterator[str]:
     """Yield the settings of the packages that a script of JavaScript is in: one with the `name` of a package takes its
     place. With `internal` names, also the scripts that they name."""
@@ -265,7 +268,7 @@ def _looked_for(
     """Yield where launchers look for files with these names, the name, and the folder: the one where they start, those
     of settings and of JavaScript that are named, and those above."""
     own = {folder, *(os.path.dirname(path) for path in named if os.path.basename(path) in names or _is_settings(path))}
-    for at in sorted(own | {os.path.dirname(path) for path in named if names and path.endswith(_JS)}):
+    for at in sorted(own | {os.path.dirname(path) for path in named if names and path.endswith(JS)}):
         for place in (at, *map(str, Path(at).parents)):
             if within_any(place, roots):
                 found = (name for name in names if name not in NOT_ABOVE or place in own)
@@ -286,26 +289,26 @@ def _on_class_path(jar: str, roots: Iterable[str]) -> Iterator[str]:
     for each in filter(os.path.isfile, pending):  # it grows
         try:
             with zipfile.ZipFile(each) as archive, archive.open("META-INF/MANIFEST.MF") as file:
-                text = re.sub(r"\r?\n ", "", file.read(_MAX_BYTES).decode("utf-8", "replace"))
+                text = re.sub(r"\r?\n ", "", file.read(MAX_BYTES).decode("utf-8", "replace"))
         except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error):
             continue
         for name in (name for line in _CLASS_PATH.findall(text) for name in line.split()):
             path = os.path.normpath(os.path.join(os.path.dirname(each), unquote(name.removeprefix("file:"))))
             if "\0" not in path and any(beneath(path, root) and path != root for root in roots):
                 yield path
-                pending += [path] if path not in pending and len(pending) < _MAX_FILES else []
+                pending += [path] if path not in pending and len(pending) < MAX_FILES else []
 
 
 def _beside(script: str, roots: Iterable[str], cwd: str) -> Iterator[str]:
     """Yield what a script loads, and what those load that a script for a shell names."""
     scripts = [script] if _is_script(script) else []
     for each in scripts:  # it grows
-        if len(scripts) < _MAX_FILES and _is_shell(each):
+        if len(scripts) < MAX_FILES and _is_shell(each):
             named = {path for at in {cwd, os.path.dirname(each)} for path in _code_named(each, at, roots)}
             scripts += sorted(named.difference(scripts))
     for each in scripts:
         yield each
-        yield from () if os.path.isdir(each) else _loaded_with(each, roots)
+        yield from () if os.path.isdir(each) or _environment_of(each) else _loaded_with(each, roots)
 
 
 def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
@@ -316,16 +319,22 @@ def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
     if whole:
         yield folder
         yield from _behind_links(folder, roots)
-    elif _is_python(script):
+    elif is_python(script):
         yield from (os.path.join(folder, name) for name in _ALWAYS)
-    if not whole or script.endswith(_JS):
-        yield from (path for path in imported_by(script, folder) if within_any(path, roots))
+    if not whole or not is_python(script):
+        found = imported_by(script, folder)
+        yield from (path for path in found if within_any(path, roots) and path not in roots)
+    for path in folders_searched_by(script):
+        if any(beneath(root, path) for root in roots):
+            yield from modules_named(text_of(script), path)
+        elif within_any(path, roots):
+            yield path
 
 
 def _behind_links(folder: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield what links in a folder, and in those behind them, lead to elsewhere in writable folders."""
     pending, outer, roots = [folder], [folder], set(roots)
-    for at in itertools.islice(pending, _MAX_FILES):  # it grows
+    for at in itertools.islice(pending, MAX_FILES):  # it grows
         with contextlib.suppress(OSError), os.scandir(at) as inside:
             for entry in inside:
                 if entry.is_symlink():
@@ -334,67 +343,8 @@ def _behind_links(folder: str, roots: Iterable[str]) -> Iterator[str]:
                         outer.append(real)
                         pending.append(real)
                         yield real
-                elif entry.is_dir(follow_symlinks=False) and entry.name not in _LEFT_OUT:
+                elif entry.is_dir(follow_symlinks=False) and entry.name not in LEFT_OUT:
                     pending.append(entry.path)
-
-
-def imported_by(script: str, folder: str) -> Iterator[str]:
-    """Yield what a script, or a package, imports by name, and what that imports: files and packages, also those that
-    are not there yet. Python's modules are those of `folder`."""
-    seen, pending = {script}, _python_files(script) if os.path.isdir(script) else [script]
-    python = os.path.isdir(script) or _is_python(script)
-    while pending and len(seen) < _MAX_FILES:
-        for path in _imports(pending.pop(), folder):
-            if path not in seen:
-                seen.add(path)
-                yield path
-                if os.path.isfile(path):
-                    pending.append(path)
-                elif python and os.path.isdir(path):
-                    pending += _python_files(path)
-
-
-def _python_files(folder: str) -> list[str]:
-    return [each for each in itertools.islice(_files_in(folder), _MAX_FILES) if each.endswith(".py")]
-
-
-def _imports(script: str, folder: str) -> Iterator[str]:
-    """Yield the files and packages that a script imports from its folder, also those that are not there yet."""
-    text = _text_of(script)
-    if not _is_python(script):
-        for name in _JS_IMPORT.findall(text):
-            path = os.path.normpath(os.path.join(os.path.dirname(script), name))
-            for each in (f"{path}{end}" for end in _JS_ENDS):
-                yield each  # if it is not there, it must not appear: node would take it before the next ones
-                if os.path.isfile(each):
-                    break
-            typed = re.sub(r"\.([cm]?)js$", r".\1ts", path)
-            if os.path.isfile(typed):
-                yield typed
-        return
-    yield from _modules_named(text, folder)
-
-
-def _modules_named(text: str, folder: str) -> Iterator[str]:
-    """Yield what a text of Python imports by name from a folder."""
-    for top in sorted(_names_imported(text)):
-        path = os.path.join(folder, top)
-        yield f"{path}.py"  # if it is not there, it must not appear: it would take the place of a module elsewhere
-        yield from shadows_of(path)
-
-
-def names_imported_by(module: str) -> set[str]:
-    """Return the names of what the file of a module, or a package, imports."""
-    files = _python_files(module) if os.path.isdir(module) else [module]
-    return {name for file in files for name in _names_imported(_text_of(file))}
-
-
-def _names_imported(text: str) -> set[str]:
-    names: set[str] = set()
-    for module, imported, modules in _PYTHON_IMPORT.findall(text):
-        names.update([module.lstrip("."), *re.findall(r"\w+", imported if module.strip(".") == "" else "")])
-        names.update(each.split(" as ")[0].strip() for each in modules.split(","))
-    return {name.split(".")[0] for name in names if name}
 
 
 def _read_by(names: Iterable[str], named: str, folder: str) -> Iterator[tuple[str, str]]:
@@ -419,7 +369,7 @@ def _commands_in(path: str, folder: str, roots: Collection[str], names: frozense
             yield script
             yield from _beside(script, roots, folder)
     if DOCKERFILE in names and _is_settings(path):
-        words = [word.partition(":")[0] for word in dict.fromkeys(_WORD_IN_TEXT.findall(_text_of(path)))]
+        words = [word.partition(":")[0] for word in dict.fromkeys(_WORD_IN_TEXT.findall(text_of(path)))]
         paths = [_in(folder, word) for word in words if word and len(word) < 4096]
         contexts = [each for each in paths if os.path.isdir(each) and within_any(each, roots)]
         yield from (os.path.join(each, DOCKERFILE) for each in contexts)
@@ -432,15 +382,15 @@ def _included(path: str, folder: str) -> Iterator[str]:
     """Yield what a Makefile includes, also what is not there yet, and what that includes."""
     pending = [path]
     for each in pending:  # it grows
-        for line in _MAKE_INCLUDE.findall(_text_of(each)):
+        for line in _MAKE_INCLUDE.findall(text_of(each)):
             found = [found for word in line.split() for found in (_in(folder, word), *_meant(word, folder))]
             yield from found
-            pending += [more for more in found if more not in pending and len(pending) < _MAX_FILES]
+            pending += [more for more in found if more not in pending and len(pending) < MAX_FILES]
 
 
 def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield the code that a text (of a shell script, a Makefile, package.json) names, seen from a folder."""
-    text = _text_of(path)
+    text = text_of(path)
     behind = (f".{found}" for found in _BEHIND_UNKNOWN.findall(text))  # "$(dirname "$0")/lib/a.sh"
     words = (part for word in _WORD_IN_TEXT.findall(text) for part in (word, word.lstrip("@+-"), *word.split(":")))
     found = {word for word in (*words, *behind) if len(word) < 4096}
@@ -462,11 +412,11 @@ def _is_code(path: str) -> bool:
 
 
 def _is_script(path: str) -> bool:
-    return path.endswith(SCRIPTS) or _is_run_by(path, b"")
+    return path.endswith(SCRIPTS) or is_run_by(path, b"")
 
 
 def _is_shell(path: str) -> bool:
-    return path.endswith(_SHELL) or _is_run_by(path, b"sh")
+    return path.endswith(_SHELL) or is_run_by(path, b"sh")
 
 
 def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:
@@ -475,32 +425,15 @@ def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:
     yield from (os.path.join(folder, "node_modules") for folder in reversed(folders))
 
 
-def _is_run_by(path: str, program: bytes) -> bool:
-    """Return whether the first line of a file names a program that runs it, one with this in its name."""
-    first = beginning_of(path, 200).partition(b"\n")[0]
-    return first.startswith(b"#!") and program in first
-
-
-def _text_of(path: str, most: int = _MAX_BYTES) -> str:
-    """Return the text of a file, or its beginning, without NULs, which no path has; "" if it cannot be read."""
-    return beginning_of(path, most).replace(b"\0", b"\n").decode("utf-8", "replace")
-
-
-def _files_in(folder: str) -> Iterator[str]:
-    for at, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
-        yield from (os.path.join(at, name) for name in sorted(names))
-
-
 def _digest(path: str, content: bool) -> str:
     try:
         status = os.stat(path)
         if not os.path.isfile(path):
             return "folder" if os.path.isdir(path) else "special"
         mode = "x" if status.st_mode & 0o111 else "-"
-        if not content or status.st_size > _MAX_BYTES:
+        if not content or status.st_size > MAX_BYTES:
             return f"{mode}{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
-        return mode + hashlib.sha256(read_regular(path, _MAX_BYTES) or b"").hexdigest()
+        return mode + hashlib.sha256(read_regular(path, MAX_BYTES) or b"").hexdigest()
     except FileNotFoundError:
         return "absent"
     except OSError as error:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from ..boundary.host_file import STARRED, HostFile, shadows_of
 from ..boundary.own_files import signature
 from ..boundary.programs import beneath
-from ..boundary.scripts import imported_by
+from ..boundary.script_imports import imported_by
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry

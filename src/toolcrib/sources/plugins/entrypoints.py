@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...boundary.host_file import STARRED, HostFile, both_names, new_modules_of, shadows_of
 from ...boundary.host_files import let_project_in, own_environment
 from ...boundary.programs import within_any
-from ...boundary.scripts import imported_by, names_imported_by
+from ...boundary.script_imports import imported_by, names_imported_by
 from ...core.errors import ToolcribError, ToolDefinitionError
 from ...core.registry import ToolRegistry
 from ...core.text import one_line
