@@ -411,3 +411,12 @@ def test_a_path_that_is_declared_anew_asks(command: str) -> None:
 )
 def test_more_than_is_read_one_by_one_asks(command: str) -> None:
     assert judge_command(command, PLACE).verdict == "ask"
+
+
+def test_a_program_of_the_workspace_on_path_asks_also_by_the_place_that_which_prints(tmp_path: Path) -> None:
+    (tmp_path / "ls").touch()
+    place = replace(PLACE, on_disk=True, program_folders=(str(tmp_path),))
+    for command in ("ls", "$(which ls) -l", 'x=$(command -v ls); "$x"', 'sh -c "$(type -p ls)"'):
+        assert judge_command(command, place).rule == "shell:workspace-program"
+    for command in ("which ls", "/usr/bin/ls", "$(which cat) a"):
+        assert judge_command(command, place).verdict == "allow"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -51,6 +51,7 @@ _READING = words(
 _UNREAD = words("shell:pattern shell:computed-name shell:evaluated shell:rare")
 # The shell's own commands, for which only its own variables count.
 _IN_SHELL = words("export declare typeset local readonly echo printf cd test [ : true false set unset read")
+_PLACERS = ("which", "command", "type")  # they print where a program is
 # They set modes or times, which Landlock's wall refuses.
 _SETTERS = frozenset({"touch", "chmod", "chown", "chgrp", "install", "tar", "bsdtar", "unzip", "rsync"})
 # What a sandbox with processes and a network of its own makes harmless.
@@ -129,11 +130,10 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
         answered = answered and problem.rule not in _UNREAD
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask" and answered)
     wrapped = {name for command in script.commands for name in command.via}
-    programs: set[str | None] = set()
+    programs = {command.program for command in script.commands}
+    sought = {word.text or "" for each in script.commands if each.program in _PLACERS for word in each.args}
     for command in script.commands:
-        name = command.program
-        programs.add(name)
-        yield from _of_command(command, name, place, wrapped, depth)
+        yield from _of_command(command, command.program, place, wrapped, depth, sought)
     for command, kind, roots in () if programs.isdisjoint(SWEEPING) else swept(script):
         for root in roots:
             finding = judge_path(kind, root, command.cwd, place)
@@ -155,7 +155,7 @@ def _is_walled(place: CommandPlace) -> bool:
 
 
 def _of_command(
-    command: Command, name: str | None, place: CommandPlace, wrapped: set[str], depth: int
+    command: Command, name: str | None, place: CommandPlace, wrapped: set[str], depth: int, sought: set[str]
 ) -> Iterator[Judgement]:
     effects = effects_of(command)
     if installs := _installs(command, effects):
@@ -163,11 +163,11 @@ def _of_command(
             if own.reason == ENVIRONMENT if installs == "python" else own.path.endswith("/node_modules"):
                 phrase = f"may install or remove packages in {own.path}: {own.reason}"
                 yield _say(command, Finding("ask", RULE_HOST_FILES, phrase))
-    if place.program_folders and not place.contained and (planted := planted_program(command, place)):
+    if place.program_folders and not place.contained and (planted := planted_program(command, place, sought)):
         phrase = f"would run {planted}, a program of the workspace, and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:workspace-program", phrase))
-    if name and place.on_disk and not _is_walled(place) and (choice := chosen_program(name, command, place)):
-        phrase = f"runs a program of the folder that {choice} names, and no sandbox is around it"
+    if name and place.on_disk and not _is_walled(place) and (at := chosen_program(name, command, place)):
+        phrase = f"runs a program of the folder that {at} names, and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:workspace-program", phrase))
     if name == "git" and place.on_disk and not place.contained:
         if folder_is_unknown(command):
@@ -191,8 +191,8 @@ def _of_command(
         known = lookup(name) if name else None
         if command.cwd is None or not is_below(command.cwd, place.workspace):
             yield from _of_place(command, known, place)
-        if name in ("source", "."):  # one of these may be read, and another one not
-            wrapped = wrapped if command.given is not None and any(source(command.words, None)) else set()
+        if name in ("source", ".") and (command.given is None or not any(source(command.words, None))):
+            wrapped = set()  # another one was read, but not this one
         if known is not None and known.wrapper and name not in wrapped and command.name not in wrapped:
             yield from _of_wrapper(command, known)
 
@@ -217,10 +217,11 @@ def _holds_protected(folder: str, place: CommandPlace) -> bool:
     return holds_protected(folder) or any(os.path.dirname(each.path) == folder for each in place.host_files())
 
 
-def planted_program(command: Command, place: CommandPlace) -> str | None:
+def planted_program(command: Command, place: CommandPlace, sought: Container[str] = ()) -> str | None:
     """Return the program of a command that lies in a folder of PATH where tools may write, if there is one. Names of
-    folders without a slash at the beginning are for where the command runs."""
+    folders without a slash at the beginning are for where the command runs. `sought`: `which` said where they are."""
     name = command.name or ""
+    name = plain if (plain := name.rpartition("/")[2]) in sought else name
     for folder in place.program_folders if name and "/" not in name else ():
         path = f"{folder}/{name}"
         if command.cwd is None and not os.path.isabs(folder):
