@@ -555,6 +555,20 @@ async def test_a_fork_goes_its_own_way() -> None:
         assert len(short.entries) == 2
 
 
+async def test_a_copy_does_not_make_the_calls_of_its_original_again() -> None:
+    calls = [call("write_file", path="a.txt", content="new"), call("delete_file", path="a.txt")]
+    async with agent({"calls": calls}, {"text": "done"}) as made:
+        session = made.new_session()
+        assert (await made.run("go", session)).state == "waiting"
+        (made.box.workspace.root / "a.txt").write_text("the person's")
+        copy = made.session(made.store.fork(session.id).id)
+        assert (await made.run(None, copy)).text == "done"
+        assert (made.box.workspace.root / "a.txt").read_text() == "the person's"
+        results = next(each for each in copy.entries if isinstance(each, ResultTurn)).results
+        assert [each.is_error for each in results] == [False, True] and "does not make it again" in results[1].text
+        assert made.session(session.id).row.state == "waiting"
+
+
 async def test_rewinding_takes_back_what_a_script_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcrib.agent.rewind import rewind_session
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -312,6 +312,22 @@ def load_result(text: str | bytes) -> CallResult:
 
 UNANSWERED = "This call was not run: the turn was interrupted before it. Call again if it is still needed."
 """The result of a call that never ran."""
+
+
+NOT_HERE = (
+    "This session is a copy of the one that made this call, and does not make it again. If it ran there, it had its "
+    "effects: look at what is there before you call it again."
+)
+
+
+def results_in_copy(reply: ModelTurn, results: Iterable[CallResult | None]) -> ResultTurn:
+    """Return the results of a reply's calls in a copy of their session: those that there are, and why others are
+    missing."""
+    found = (
+        result or CallResult(call.id, call.name, NOT_HERE, is_error=True)
+        for call, result in zip(reply.calls, results, strict=True)
+    )
+    return ResultTurn(tuple(found))
 
 
 def for_model(turns: Sequence[Entry]) -> list[Turn]:

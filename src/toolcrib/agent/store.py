@@ -32,6 +32,8 @@ from .history import (
     dump_result,
     load,
     load_result,
+    results_in_copy,
+    run_id_of,
     without_secrets,
 )
 from .session_lock import NoSuchSession, SessionError, SessionLocks
@@ -284,6 +286,10 @@ class SessionStore(RecordPart):
                 " WHERE session = ? AND position < ?",
                 copy.id, source.id, 1 << 60 if before is None else before,
             )  # fmt: skip
+            turns = self.turns(copy.id)
+            if turns and isinstance(last := turns[-1], ModelTurn) and last.calls:
+                results = (self.result(run_id_of(source.id, len(turns) - 1, call.id)) for call in last.calls)
+                self._append(copy.id, len(turns), results_in_copy(last, results))
             task_from = {"task_from": source.parent} if source.parent else {}
             self.update(copy.id, extra={**source.extra, **task_from, "forked_from": source.id})
         return self.get(copy.id)
