@@ -122,11 +122,11 @@ _CHECKED_BY_CAPABILITY = ("kcore", "kmsg")
 def kernel_arguments(root: bool) -> tuple[str, ...]:
     """Return bubblewrap's arguments that protect the machine's data in a new /proc.
 
-    If we are root, this is necessary for most of it: sysctl files check the owner, not capabilities, so a sandboxed
-    command could set kernel.core_pattern to a program that the kernel then runs outside. bwrap protects /proc/sys only
+    If we are root, all of it is read-only: sysctl files check the owner, not capabilities, so a sandboxed command could
+    set kernel.core_pattern to a program that the kernel then runs outside. Else /proc/sys alone: bwrap protects it only
     if the folder itself is writable, which it is not.
     """
-    arguments: list[str] = ["--ro-bind", "/proc/sys", "/proc/sys"]
+    arguments: list[str] = [] if root else ["--ro-bind", "/proc/sys", "/proc/sys"]
     for name in _KERNEL_FOLDERS if root else ("pressure",):
         if os.path.isdir(f"/proc/{name}"):
             arguments += ["--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
