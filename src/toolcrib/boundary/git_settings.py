@@ -23,6 +23,7 @@ from ..core.text import lazy_regex
 from .host_file import HostFile, both_names
 from .own_files import read_regular
 from .programs import beneath, places_followed, without_dots
+from .protected_names import WITHIN_REPOSITORY
 from .scripts import SCRIPTS, host_files_of, loaded_by
 
 _MAX_BYTES = 4 << 20
@@ -196,15 +197,16 @@ def _with_submodules(top: str, git: str) -> Iterator[tuple[str, list[str]]]:
     yield _tree(common) or top, [f"{common}/config", f"{git}/config.worktree"]
     pending = [f"{common}/modules"]
     for folder in pending:  # it grows
-        if os.path.lexists(f"{folder}/HEAD"):
+        passed = WITHIN_REPOSITORY if os.path.lexists(f"{folder}/HEAD") else ()
+        if passed:
             yield _tree(folder) or folder, [f"{folder}/config", f"{folder}/config.worktree"]
+        if len(pending) < _MAX_FOLDERS:
+            with contextlib.suppress(OSError), os.scandir(folder) as inside:
+                pending += [
+                    each.path for each in inside if each.name not in passed and each.is_dir(follow_symlinks=False)
+                ]
+        elif passed:
             pending.append(f"{folder}/modules")
-        elif len(pending) < _MAX_FOLDERS:
-            try:
-                with os.scandir(folder) as inside:
-                    pending += [each.path for each in inside if each.is_dir(follow_symlinks=False)]
-            except OSError:
-                continue
 
 
 def _tree(git: str) -> str | None:

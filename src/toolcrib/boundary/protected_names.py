@@ -96,6 +96,10 @@ REPOSITORY = ProtectedName(".git", "git keeps settings and lists of commands the
 REPOSITORY_NAMES = frozenset({"config", "hooks", "config.worktree", "commondir", "worktrees", "modules"})
 
 
+# Folders of a repository in which no other one lies: a submodule may be called `a/b`, and another one, or nothing, `a`.
+WITHIN_REPOSITORY = frozenset({"objects", "refs", "logs", "info", "hooks", "branches", "lfs", "rr-cache"})
+
+
 def _parts(relative: str) -> tuple[str, ...]:
     # Case is folded everywhere: `.GIT/Hooks` is the same directory on macOS; asking too often is harmless.
     return tuple(part.casefold() for part in relative.split("/") if part not in ("", "."))

@@ -240,6 +240,15 @@ def test_a_repository_without_a_dot_git_is_protected(tmp_path: Path) -> None:
     assert find_protected_paths(tmp_path, tmp_path, frozenset({".git"})).arguments() == []
 
 
+def test_a_submodule_is_not_hidden_by_what_lies_around_it(tmp_path: Path) -> None:
+    """Its name may have slashes, and a command can make a HEAD in the folder above."""
+    make(tmp_path, ".git/modules/libs/one/HEAD", ".git/modules/libs/one/config", ".git/modules/libs/HEAD")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    assert paths(found.arguments(), "--ro-bind", tmp_path) == {".git/modules/libs/one/config"}
+    make(tmp_path, ".git/modules/libs/one/two/HEAD", ".git/modules/libs/one/two/config")
+    assert found.appeared() == [".git/modules/libs/one/two/config"]
+
+
 def test_too_many_submodules_are_protected_as_a_whole(tmp_path: Path) -> None:
     make(tmp_path, *(f".git/modules/m{number}/HEAD" for number in range(600)), ".git/modules/m1/config")
     assert ".git/modules" in paths(

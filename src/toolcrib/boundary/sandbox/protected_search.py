@@ -14,7 +14,7 @@ from dataclasses import field
 from ...core.dataclass import dataclass
 from ..git_index import MAX_BYTES, SETTLED_NS, linked_folders
 from ..programs import beneath, within_any
-from ..protected_names import PROTECTED_NAMES
+from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
 # from, worktrees hold one each (gitrepository-layout(5)).
@@ -298,14 +298,12 @@ def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
         if listed.closed:
             yield folder  # what is in it is not known
             continue
-        for name in listed.folders:
-            module = f"{folder}/{name}"
+        passed = WITHIN_REPOSITORY if os.path.lexists(f"{base}/{folder}/HEAD") else ()
+        for module in (f"{folder}/{name}" for name in listed.folders if name not in passed):
+            pending.append(module)  # a submodule's name may have slashes
             if os.path.lexists(f"{base}/{module}/HEAD"):
                 for guarded in REPOSITORY_NAMES:
                     if os.path.lexists(f"{base}/{module}/{guarded}"):
                         yield f"{module}/{guarded}"
                 if _is_too_large(f"{base}/{module}/index"):
                     yield f"{module}/index"
-                pending.append(f"{module}/modules")
-            else:
-                pending.append(module)  # a submodule's name may have slashes

@@ -7,6 +7,7 @@ stranger can bury a repository in the workspace. Inside a sandbox that harms not
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from ...boundary.git_index import leading_out, linked_folders
 from ...boundary.git_settings import entries, holds_password, of_person, text_of
+from ...boundary.protected_names import WITHIN_REPOSITORY
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
@@ -232,13 +234,8 @@ def _settings(git: str, common: str) -> Iterator[Path]:
     for number, folder in enumerate(pending):
         if number > _MAX_MODULES:
             return
-        try:
-            inside = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue
-        for each in inside:
-            if os.path.lexists(each / "HEAD"):
-                yield each / "config"
-                pending.append(each / "modules")
-            else:
-                pending.append(each)
+        if is_one := os.path.lexists(folder / "HEAD"):
+            yield folder / "config"
+        with contextlib.suppress(OSError), os.scandir(folder) as inside:
+            names = [entry.name for entry in inside if entry.is_dir(follow_symlinks=False)]
+            pending += [folder / name for name in names if not (is_one and name in WITHIN_REPOSITORY)]
