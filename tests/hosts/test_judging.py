@@ -157,6 +157,14 @@ async def test_a_protected_file_is_asked_about(host: Host) -> None:
             assert await host.decides("Bash", {"command": f"echo {{}} > {own}"}) == "ask"
 
 
+async def test_a_question_is_a_refusal_where_claude_answers_it_itself(host: Host) -> None:
+    write = {"file_path": ".git/hooks/pre-commit", "content": "x"}
+    for mode, expected in {"default": "ask", "acceptEdits": "ask", "bypassPermissions": "deny", "auto": "deny"}.items():
+        assert await host.decides("Write", write, permission_mode=mode) == expected, mode
+    host.approve()
+    assert await host.decides("Write", write, permission_mode="auto") == "allow"
+
+
 async def test_patches_of_codex(tmp_path: Path, host: Host) -> None:
     host.name = "codex"
     patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch"

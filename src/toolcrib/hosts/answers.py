@@ -20,6 +20,9 @@ ASKS: dict[HostName, frozenset[str]] = {
 """The events to which a host takes "ask". Codex reports an error and runs the call, Gemini CLI hangs without a
 terminal, the first versions of Copilot ignore it. There a question is a refusal that says how to approve the call,
 which then runs once."""
+ASKING_MODES = frozenset({"", "default", "acceptEdits", "dontAsk"})
+"""The modes of Claude Code in which "ask" is a question. In the others it answers itself where its own rules would ask,
+too: `bypassPermissions` with yes, also for `.git/config`; `auto` and `plan` let a model decide."""
 
 
 CHANGES = frozenset({"PreToolUse", "BeforeTool", "preToolUse"})

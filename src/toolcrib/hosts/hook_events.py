@@ -60,7 +60,8 @@ class UnreadableCall(EventError):
 @dataclass(frozen=True, slots=True)
 class HostEvent:
     """A call of a host's tool. `server` is the MCP server of the tool, if it has one. `call_id` and `session` are the
-    host's own, or empty. `output` and `failed` are of a call that has ended."""
+    host's own, or empty. `mode` says which calls the host asks about. `output` and `failed` are of a call that has
+    ended."""
 
     host: HostName
     name: str
@@ -72,6 +73,7 @@ class HostEvent:
     roots: tuple[str, ...] = ()
     session: str = ""
     call_id: str = ""
+    mode: str = ""
     output: str = ""
     failed: bool = False
 
@@ -120,7 +122,7 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
         host, name, moment, tool, _arguments(event, name), server, _text(event, "cwd"),
         tuple(root for root in roots if isinstance(root, str)),
         _text(event, "session_id", "sessionId", "conversation_id"), _text(event, "tool_use_id", "toolUseId"),
-        output, failed or name.endswith("Failure"),
+        _text(event, "permission_mode"), output, failed or name.endswith("Failure"),
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.checker import bare_check
 from ..policy.rules.file_patterns import files_of
-from .answers import ASKS, CHANGES, Decision, HookAnswer, refusal, reply
+from .answers import ASKING_MODES, ASKS, CHANGES, Decision, HookAnswer, refusal, reply
 from .hook_events import HostEvent, Json
 from .mapping import calls_of, is_known, touches_nothing
 
@@ -157,7 +157,7 @@ async def _judge(box: Toolbox, event: HostEvent, call: Call, *, alone: bool) -> 
     """Return the decision about one call. Record a refusal, and a call with effects that may run. `alone`: the event
     has no other call."""
     changed: Json | None = None
-    asks = event.name in ASKS.get(event.host, ())
+    asks = event.name in ASKS.get(event.host, ()) and event.mode in ASKING_MODES
     shown = await shared_threads.run(_left_out, box, call) if call.tool.name == "grep" else None
     if shown is not None:
         call.tool.needs_review = f"the search of {event.host} would also show {shown}, which ours leaves out"
