@@ -206,3 +206,21 @@ def test_names_of_files_that_a_program_takes_for_more_than_names_ask(
     assert (found.verdict, found.rule) == ("ask", "shell:unknown-option"), found
     assert judge_command(command, replace(place, contained=True)).verdict == "allow"
     assert judge_command('cat ./*; for i in ./*; do cat "$i"; done', place).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "{up}/usr/bin/ls", "cd link && ../../../../../usr/bin/ls", "$PWD/{up}/bin/ls", "cat {up}/dev/null",
+        "ls > {up}/dev/stdout", "cd -P link; cd ..; cat a", "cd link; cd ../only; cat a", "cd link/../only && cat a",
+    ],
+)  # fmt: skip
+def test_what_is_behind_a_link_and_two_dots_is_where_the_kernel_finds_it(command: str, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "deep" / "/".join("abcdefghijkl")).mkdir(parents=True)
+    (work / "deep" / "/".join("abcdefghijk") / "only").mkdir()
+    (work / "link").symlink_to("deep/" + "/".join("abcdefghijkl"))
+    place = CommandPlace(str(work), str(work), str(tmp_path), "unrestricted", on_disk=True)
+    up = "link" + "/.." * len(work.parts)
+    assert judge_command(command.format(up=up), place).verdict in ("ask", "deny")
+    assert judge_command("cd link && cat a; cd deep/a", place).verdict == "allow"

@@ -37,7 +37,8 @@ def _cd(reader: ScriptWalk, command: Command) -> Directories:
     state = reader.state
     before = state.cwds
     rest = operands(command)
-    certain = len(rest) == 1 and (rest == command.args or ".." not in rest[0].start.split("/"))  # -P follows links
+    reader.physical = reader.physical or rest != command.args  # -P follows links
+    certain = len(rest) == 1 and not (reader.physical and ".." in rest[0].start.split("/"))
     target = rest[0].text if certain else None
     if not command.args and command.name != "pushd":
         target = next((word.text for name, word in command.assigns if name == "HOME"), known(state.get("HOME")))

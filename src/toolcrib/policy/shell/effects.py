@@ -63,8 +63,9 @@ def _of_program(command: Command) -> Iterable[Effect]:
         if command.name is None:
             return [Effect("unknown", command.words[0], "names its program only when it runs", "shell:unknown-program")]
         script = Effect("execute", command.words[0], f"runs {command.name}, whose code is not known", "shell:script")
-        ours = lookup("toolcrib") if command.name.endswith("/toolcrib") else None
-        return [script, *(of_words("toolcrib", ours, command.args, command) if ours is not None else ())]
+        named = command.name.rpartition("/")[2]  # in a path with `..` it may be a known one
+        known = lookup(named) if named == "toolcrib" or ".." in command.name.split("/") else None
+        return [script, *(of_words(named, known, command.args, command) if known is not None else ())]
     known = lookup(name)
     if known is None:
         unknown = Effect("unknown", command.words[0], "is a program that is not known here", "shell:unknown-program")

@@ -21,7 +21,7 @@ from .effects import effects_of
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, CommandPlace, Effect, Script, Word
-from .paths import Finding, links_out, odd_names
+from .paths import Finding, behind_link, links_out, odd_names
 from .paths import judge as judge_path
 from .reading import read_script
 from .repository import beyond_command, folder_is_unknown, shows_password
@@ -179,7 +179,8 @@ def _of_command(
         if name == "git" and (told := shows_password(command, place)):
             yield _say(command, Finding("ask", "shell:environment", f"may show the password in {told}", True))
         for word in command.args:
-            odd = odd_names(word, command.cwd) if word.glob else None
+            goes = name in ("cd", "chdir", "pushd")
+            odd = odd_names(word, command.cwd) if word.glob else behind_link(word, command.cwd) if goes else None
             if odd is not None:
                 yield _say(command, odd)
     for effect in effects:

@@ -22,6 +22,8 @@ def plain_name(name: str | None, cwd: str | None = None) -> str | None:
     """Return the name of a program that was named without a path, or by a path into a system folder; else None."""
     if name is None or "/" not in name:
         return name
+    if ".." in name.split("/"):  # behind a link it may be anything
+        return None
     if name[0] != "/":
         if cwd is None:
             return None

@@ -147,6 +147,15 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
     return None
 
 
+def behind_link(word: Word, cwd: str) -> Finding | None:
+    """Return the question about a folder that a shell goes to, if it is not there by name: then the shell follows the
+    links before a `..`, and is in another one."""
+    path = os.path.join(cwd, word.text or "")
+    if ".." not in path.split("/") or os.path.isdir(os.path.normpath(path)) or not os.path.isdir(path):
+        return None
+    return Finding("ask", "shell:links", f"goes to {os.path.realpath(path)}, because of a link before `..`", True)
+
+
 def odd_names(word: Word, cwd: str) -> Finding | None:
     """Return the question about a pattern for file names, if a name that it may select says more to the program: it
     begins like an option, or it becomes several words or a pattern, as the unquoted variable of a loop."""

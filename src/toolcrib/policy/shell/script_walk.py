@@ -31,6 +31,7 @@ class ScriptWalk(ABC):
         self.scripts = 0
         self.steps = 0
         self.repeats = False
+        self.physical = False  # after `cd -P`: what a `..` leads to is not known
         self.frames: list[list[State]] = []  # states at break, continue and return, by enclosing loop or function
         self.stack: list[tuple[Function, int, int]] = []  # functions being called, with forks and conditions outside
         self.forks = 0

@@ -132,7 +132,10 @@ def _place_of(path: str, place: CommandPlace) -> Spot:
     plain = os.path.normpath(path)
     if plain.startswith("//"):
         plain = plain[1:]
-    if plain in places.STREAMS or (plain.startswith(("/dev/", "/proc/")) and _FD.fullmatch(plain)):
+    stream = plain in places.STREAMS or (plain.startswith(("/dev/", "/proc/")) and _FD.fullmatch(plain))
+    if stream and "/../" in path:  # behind a link it may be anything
+        return Spot("outside", os.path.realpath(path))
+    if stream:
         return Spot("stream", plain)
     for root in (place.workspace, *place.writable, *place.readable):
         if is_below(plain, root):
