@@ -390,6 +390,15 @@ def test_what_a_start_really_loads_is_protected(
     assert doubt is not None and plant in doubt.text
 
 
+def test_what_was_not_there_at_the_first_start_is_a_change(tmp_path: Path) -> None:
+    start = DeclaredStart("it", ("node", "dist"), tmp_path, "x")
+    starts = Starts([tmp_path], tmp_path.parent / f"{tmp_path.name}-store")
+    starts.check(start)
+    fill(tmp_path, "dist/index.js")
+    doubt = starts.doubt(start)
+    assert doubt is not None and "dist/index.js (new)" in doubt.text
+
+
 def test_a_module_that_no_start_loads_may_change(tmp_path: Path) -> None:
     fill(tmp_path, "server.py", "other.py", "tests/__init__.py", "sub/x.py")
     start = DeclaredStart("it", ("python3", "server.py"), tmp_path, "x")

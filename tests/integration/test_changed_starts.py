@@ -243,3 +243,27 @@ async def test_nothing_loads_what_a_command_makes_that_still_runs(world: World) 
     assert not (world.ws / "json.py").exists()
     async with world.open(start_servers=False) as box:
         assert box.starts.check(hook)["PYTHONPYCACHEPREFIX"].endswith("/pycache")
+
+
+async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(world: World) -> None:
+    """A project that was cloned has a module, or a package, of the name that a server of the person's own has."""
+    options = json.dumps({"tools": ["echo"]})
+    own = world.ws.parent / "config" / "toolcrib" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(
+        f"[mcp_servers.evil]\ncommand = {sys.executable!r}\nargs = ['-m', 'mine']\n"
+        f"[mcp_servers.meant]\ncommand = {sys.executable!r}\nargs = ['{world.server}', '{options}']\n"
+    )
+    own.chmod(0o600)
+    (world.ws / "mine.py").write_text(f"open({str(world.marker)!r}, 'a').write('x')\n")
+    async with Toolbox.open(workspace=world.ws, approve=world.approve) as box:
+        assert box.mcp.servers["meant"].state == "connected"
+        assert "is of this workspace, where it was never started: mine.py (new)" in (
+            box.mcp.servers["evil"].error or ""
+        )
+        assert not world.marker.exists()
+        doubt = box.mcp.changed_files("evil")
+        assert doubt is not None and box.mcp.accept_files("evil", doubt)
+        with pytest.raises(ToolcribError):
+            await box.mcp.connect("evil")
+    assert world.marker.exists()

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
-from ..core.settings import snake
+from ..core.settings import annotations_of, snake
 from ..core.text import clip, lazy_regex, one_line
 from ..sources.mcp.config import ServerConfig, server_config
 from .files import ConfigFile
@@ -154,7 +154,7 @@ def _add_headers(made: Json, more: Any) -> None:
     made["headers"] = {**made.get("headers", {}), **cast("Mapping[str, Any]", more)}
 
 
-_KNOWN = frozenset({*ServerConfig.__dataclass_fields__, *ServerConfig.spellings}) - {"name", "write", "fault"}
+_KNOWN = frozenset({*annotations_of(ServerConfig), *ServerConfig.spellings})
 
 
 def _without_variables(value: Any) -> Any:

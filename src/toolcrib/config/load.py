@@ -64,6 +64,8 @@ def load_settings(
     if user is not None:  # root may be in a container, with the file of the host's user
         root_user = hasattr(os, "getuid") and os.getuid() == 0
         check_owner(user.path, os.stat(user.path), "these settings", any_owner=root_user)
+        servers: Mapping[str, Any] = own["user"].values.get("mcp_servers", {})
+        own["user"].values["mcp_servers"] = {name: replace(each, everywhere=True) for name, each in servers.items()}
     if named:
         own["--config"] = file_layer(read_config_file(absolute_path(named, here, "config")))
     root = _workspace_of([*own.values(), from_env, from_flags])

@@ -24,6 +24,7 @@ from ..record.state import private_folder
 
 _MAX_BYTES = 4 << 20
 _SHOWN = 8
+_ABSENT = "absent"  # as in a fingerprint
 _CACHE = "PYTHONPYCACHEPREFIX"
 """Lets Python keep and look for compiled modules elsewhere: next to a module, a command could make one."""
 
@@ -35,7 +36,8 @@ class StartRefused(ToolError):
 @dataclass(frozen=True, slots=True)
 class DeclaredStart:
     """A command of the settings that the host starts. `who` names it for people; `remedy` accepts a change.
-    `variables` are those of its own that make a program load something; `path` is its PATH, if another."""
+    `variables` are those of its own that make a program load something; `path` is its PATH, if another. `everywhere`:
+    it starts in whatever workspace is opened, so what is there is not trusted at the first start."""
 
     who: str
     words: tuple[str, ...]
@@ -43,6 +45,7 @@ class DeclaredStart:
     remedy: str = "toolcrib trust"
     variables: tuple[str, ...] = ()
     path: str | None = None
+    everywhere: bool = False
 
 
 def of_hook(command: Sequence[str]) -> DeclaredStart:
@@ -111,12 +114,12 @@ class Starts:
             return {}
         loaded = self._loaded(start)
         now, known = _state_of(loaded), self._known(start)
-        if known is not None and known != now:
-            raise StartRefused(f"{_said(start, known, now).text}. `{start.remedy}` shows the change, and asks")
+        if (doubt := _doubt(start, known, now)) is not None:
+            raise StartRefused(f"{doubt.text}. `{start.remedy}` shows the change, and asks")
         unseen = both_names(loaded.kept) if known is not None else [each.path for each in host_files_of(loaded, "")]
         if made := self.made(start, unseen):
             raise StartRefused(f"{made}. End that one first: exec_session lists and ends those in the background")
-        if known is None and now:
+        if known is None:
             self._keep(start, now)
         compiled = any(path.endswith(".pyc") for path in loaded.shadows)
         return {_CACHE: str(self._store.parent / "pycache")} if compiled else {}
@@ -124,10 +127,9 @@ class Starts:
     def doubt(self, start: DeclaredStart) -> StartDoubt | None:
         """Return what changed since the command was trusted; None if nothing did, or if it was never started."""
         known = None if self._store is None else self._known(start)
-        if known is None:
+        if self._store is None or (known is None and not start.everywhere):
             return None
-        now = self._now(start)
-        return None if now == known else _said(start, known, now)
+        return _doubt(start, known, self._now(start))
 
     def accept(self, start: DeclaredStart, digest: str) -> bool:
         """Trust the present state, if it is the one with this digest: a person saw that one. Return whether it is.
@@ -199,16 +201,21 @@ def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()[:16]
 
 
-def _said(start: DeclaredStart, known: Mapping[str, str], now: Mapping[str, str]) -> StartDoubt:
-    changed = sorted(path for path in {*known, *now} if known.get(path) != now.get(path))
-    named: list[str] = []
-    for path in changed[:_SHOWN]:
-        before, after = known.get(path, "absent"), now.get(path, "absent")
-        what = "new" if before == "absent" else "gone" if after == "absent" else "changed"
-        named.append(f"{os.path.relpath(path, start.cwd)} ({what})")
+def _doubt(start: DeclaredStart, known: Mapping[str, str] | None, now: Mapping[str, str]) -> StartDoubt | None:
+    """Return what differs from what is known; None if nothing does. If nothing is known, it is trusted, but not in
+    whatever workspace is opened."""
+    if known is None and not start.everywhere:
+        return None
+    before = known or dict[str, str]()
+    pairs = ((path, before.get(path, _ABSENT), now.get(path, _ABSENT)) for path in sorted({*before, *now}))
+    changed = [(path, was, what) for path, was, what in pairs if was != what]
+    if not changed:
+        return None
+    named = [
+        f"{os.path.relpath(path, start.cwd)} ({'new' if was == _ABSENT else 'gone' if what == _ABSENT else 'changed'})"
+        for path, was, what in changed[:_SHOWN]
+    ]
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    text = (
-        f"what {start.who} runs outside the sandbox, with your rights, has changed since it was trusted: "
-        f"{', '.join(named)}{more}"
-    )
+    why = "is of this workspace, where it was never started" if known is None else "has changed since it was trusted"
+    text = f"what {start.who} runs outside the sandbox, with your rights, {why}: {', '.join(named)}{more}"
     return StartDoubt(text, _digest(now))

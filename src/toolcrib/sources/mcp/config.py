@@ -185,6 +185,8 @@ class ServerConfig(Section):
     """The beginning of its tools' names. Unset: mcp_{server}_."""
     write: Annotated[tuple[Path, ...], NotASetting()] = ()
     """Further folders that a server in a sandbox may write to. They are created if they are missing."""
+    everywhere: Annotated[bool, NotASetting()] = False
+    """Whether it is of the person's own file, which counts in every workspace."""
     fault: Annotated[str | None, NotASetting()] = None
     """An error in the settings, found before the server was tried. Such a server is not tried."""
 

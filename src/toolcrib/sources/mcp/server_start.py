@@ -25,7 +25,12 @@ def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:
     )
     folder = folder_of(config, workspace)
     path = server_environment(os.environ, config.env)["PATH"]
-    return DeclaredStart(f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables, path)
+    places = (str(workspace), os.path.realpath(workspace))
+    meant = config.cwd is not None or any(place in word for word in (*words, *variables) for place in places)
+    return DeclaredStart(
+        f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables, path,
+        config.everywhere and not meant,
+    )  # fmt: skip
 
 
 def folder_of(config: ServerConfig, workspace: Path) -> Path:
