@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
+from toolcrib import ToolContext, tool
+from toolcrib.core.caller import Caller
+from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.stages import Gate
+from toolcrib.policy.policy import Policy
 
 
 async def test_those_who_come_later_wait_behind_an_exclusive_one() -> None:
@@ -70,3 +75,24 @@ def test_a_waiter_whose_loop_is_gone_blocks_nobody() -> None:
     home.close()
     asyncio.run(asyncio.wait_for(_enter(gate.hold(True)), 60))
     orphan._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+async def test_calls_that_change_files_wait_for_those_of_the_same_caller_alone() -> None:
+    go, order = threading.Event(), list[str]()
+
+    @tool(category="filesystem_write", judge=lambda args, ctx: None, paths={"path": "write"})
+    def change(path: str) -> str:
+        """Change a file."""
+        order.append(path)
+        if path == "a1":
+            go.wait(5)
+        if path == "b":
+            go.set()
+        return path
+
+    registry = ToolRegistry([change])
+    registry.stages.authorizer = Policy()
+    a, b = ToolContext(caller=Caller("a")), ToolContext(caller=Caller("b"))
+    calls = [("a1", a), ("a2", a), ("b", b)]
+    await asyncio.gather(*(registry.execute("change", {"path": path}, ctx) for path, ctx in calls))
+    assert order == ["a1", "b", "a2"]

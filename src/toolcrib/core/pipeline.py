@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .bound import clean_id
 from .call import Call
+from .caller import name_of
 from .context import BEHIND, EMPTY_CONTEXT, ToolContext
 from .errors import InvalidArguments, ToolcribError, ToolExecutionDenied
 from .events import CallStarted
@@ -215,7 +216,7 @@ async def _run_in_turn(
     tool = call.tool
     if tool.judge is None or not tool.paths or tool.category not in CHANGES_FILES or tool.is_async:
         return await commit_and_run(stages, call, grant, kept)
-    async with stages.changing.hold(True):
+    async with stages.changing[name_of(call.ctx.caller)].hold(True):
         if stages.changes != seen and grant.approver is None:
             judged = tool.judge(call.arguments, call.ctx)
             if judged is not None and judged.verdict != "allow":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -135,8 +135,9 @@ class Stages:
     events: EventStream = field(default_factory=EventStream)
     threads: ToolThreads = shared_threads
     gate: Gate = field(default_factory=Gate)
-    changing: Gate = field(default_factory=Gate)
-    """Lets in one call at a time that changes files: what a path means depends on others (`HEAD` and `config`)."""
+    changing: defaultdict[str | None, Gate] = field(default_factory=lambda: defaultdict(Gate, {None: Gate()}))
+    """Let in one call of a caller at a time that changes files: what a path means depends on others (`HEAD` and
+    `config`). Callers do not wait for each other."""
     changes: int = 0
     """How many of them have ended."""
     watchers: int = 0
