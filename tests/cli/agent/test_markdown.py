@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.agent.markdown import MAX_HELD, MarkdownStream
+from toolcrib.cli.agent.markdown import MAX_HELD, MAX_ROW, MarkdownStream
 
 STYLE = re.compile(r"\x1b\[[\d;]*m")
 PARTS = ["word", " ", "**", "*", "_", "`", "```", "\n", "\n\n", "# ", "- ", "1. ", "> ", "|", "| a | b |\n|---|---|\n",
@@ -65,6 +65,17 @@ def test_words_are_printed_as_soon_as_they_are_known() -> None:
     assert stream.feed("*" * 2 + "x" * (MAX_HELD + 1)) == ""
     assert stream.feed(" y").startswith("\nmore**xx")
     assert stream.end() == "\ny\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "sign"), [("", "-"), ("", " "), ("", "```"), ("", "|"), ("```\n", "x"), ("# ", "*")]
+)
+def test_a_line_without_end_is_not_held_for_ever(before: str, sign: str) -> None:
+    stream = MarkdownStream(lambda: 60)
+    printed = stream.feed(before) + "".join(stream.feed(sign * 10) for _ in range(MAX_ROW))
+    assert len(stream._rest) <= MAX_ROW + 30  # pyright: ignore[reportPrivateUsage]
+    text = STYLE.sub("", printed + stream.end())
+    assert text.count(sign) == 10 * MAX_ROW + before.count(sign) or sign in " #*"
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=25), st.integers(0, 200), st.booleans())

@@ -13,6 +13,7 @@ from ...core.text import lazy_regex
 from ..show import cells
 
 MAX_HELD = 400  # characters that wait for the end of a style; then they are plain text
+MAX_ROW = 4_000  # characters of a row of a table that wait for its end; then they are text
 MAX_TABLE = 200  # rows that wait for the end of a table; then they are printed as they are
 
 _FENCE = lazy_regex(r" {0,3}(`{3,}|~{3,})")
@@ -74,7 +75,8 @@ class MarkdownStream:
     def _line(self, line: str) -> str:
         """Return a complete line, or the rest of one that has begun."""
         if self._within:
-            return self._spoken(line, final=True) + self._words.end()
+            code = self._paint(line, _CODE) + "\n" if self._fence else ""
+            return code or self._spoken(line, final=True) + self._words.end()
         if self._fence:
             return self._code(line)
         if line.lstrip().startswith("|") and len(self._table) < MAX_TABLE:
@@ -93,16 +95,20 @@ class MarkdownStream:
 
     def _partial(self) -> str:
         """Return what can be printed of the incomplete line."""
-        if not self._rest or self._fence:
+        line, size = self._rest, len(self._rest)
+        if self._fence:
+            if size <= MAX_HELD and not self._within:
+                return ""
+            self._within, self._rest = True, ""
+            return self._paint(line, _CODE)
+        if not line or self._within:
+            return self._spoken_rest() if line else ""
+        if size <= MAX_ROW and line.lstrip().startswith("|"):
             return ""
-        if self._within:
-            return self._spoken_rest()
-        if _UNDECIDED.fullmatch(self._rest) or self._rest.lstrip().startswith("|"):
+        if size <= MAX_HELD and _UNDECIDED.fullmatch(line):
             return ""
-        line = self._rest
         before = self._end_table()
-        if _FENCE.match(line):
-            self._rest = line
+        if size <= MAX_HELD and _FENCE.match(line):
             return before
         self._within, self._rest = True, ""
         return before + self._begin(line, final=False)
