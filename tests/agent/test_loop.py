@@ -569,6 +569,16 @@ async def test_a_copy_does_not_make_the_calls_of_its_original_again() -> None:
         assert made.session(session.id).row.state == "waiting"
 
 
+async def test_a_job_goes_on_with_its_own_session_not_with_a_copy() -> None:
+    async with agent({"text": "done"}) as made:
+        session = made.new_session()
+        made.store.set_extra(session.id, "job", "job-1")
+        made.store.fork(session.id)
+        assert made.store.of_job("job-1") is not None
+        made.store.remove(session.id)
+        assert made.store.of_job("job-1") is None
+
+
 async def test_rewinding_takes_back_what_a_script_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcrib.agent.rewind import rewind_session
 

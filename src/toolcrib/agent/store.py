@@ -213,10 +213,8 @@ class SessionStore(RecordPart):
 
     def of_job(self, job_id: str) -> SessionRow | None:
         """Return the session that was begun for a job; None if there is none."""
-        found = [
-            row for row in map(_session, self._here("""extra LIKE '%"job": %'""")) if row.extra.get("job") == job_id
-        ]
-        return found[0] if found else None
+        rows = map(_session, self._here("""extra LIKE '%"job": %'"""))
+        return next((r for r in rows if r.extra.get("job") == job_id and not r.extra.get("forked_from")), None)
 
     def of_chat(self, channel: str, chat_id: str) -> SessionRow | None:
         """Return the newest session that was begun for a chat; None if there is none."""
