@@ -56,7 +56,9 @@ _ENDS = (".py", *JS[:3], ".json", ".node", *JS[3:])  # that a program adds to a 
 _NAME = lazy_regex(r"\w+(?:\.\w+)*")
 _SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml")
 _MODULE = lazy_regex(r"(?:(?<![\w./:-])|(?<=-[A-Za-z]))([^\W\d]\w*(?:\.[^\W\d]\w*)*)(:[^\W\d])?")  # `srv.app`, `a:b`
-_FOLDERS = lazy_regex(r"\w*(?:PATH|LIB)=(.*)")  # a variable with folders, also with those that are not there yet
+_FOLDERS = lazy_regex(
+    r"\w*(?:PATH|LIB|PREFIX|BASE)=(.*)"
+)  # a variable with folders, also with those that are not there yet
 _CLASS_PATH = lazy_regex(r"^Class-Path:(.*)$", re.MULTILINE | re.IGNORECASE)
 _CD = lazy_regex(r"""\bcd[ \t]+["']?([^\s;&|<>()"'`$\\,]+)""")
 _RUN_ENDS = ("", *_ENDS, "/index.js", "/__main__.py")

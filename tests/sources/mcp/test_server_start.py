@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +33,22 @@ def test_variables_that_load_something_count(tmp_path: Path) -> None:
     protected = {"lib/server.py": True, "lib/new.py": True, "hook.js": True, "data/rows.csv": False}
     for name, expected in protected.items():
         assert any(each.is_touched_by(str(tmp_path / name)) for each in files) is expected, name
+
+
+@pytest.mark.parametrize(
+    ("given", "everywhere"),
+    [
+        ({"args": ["-m", "a"]}, True),
+        ({"args": ["a.py"], "cwd": "."}, True),
+        ({"args": ["{}/a.py"]}, False),
+        ({"args": ["-m", "a"], "cwd": "{}"}, False),
+    ],
+)
+def test_a_server_of_all_workspaces_is_of_one_if_it_names_it(tmp_path: Path, given: Any, everywhere: bool) -> None:
+    named = json.loads(json.dumps(given).replace("{}", str(tmp_path)))
+    config = replace(server_config("a", {"command": "python3", **named}), everywhere=True)
+    start = start_of(config, tmp_path)
+    assert start is not None and start.everywhere is everywhere
 
 
 def _closed(folder: Path, doubts: list[Any], accepted: list[str]) -> Upstream:

@@ -26,7 +26,8 @@ def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:
     folder = folder_of(config, workspace)
     path = server_environment(os.environ, config.env)["PATH"]
     places = (str(workspace), os.path.realpath(workspace))
-    meant = config.cwd is not None or any(place in word for word in (*words, *variables) for place in places)
+    meant = any(place in word for word in (*words, *variables) for place in places)
+    meant = meant or os.path.isabs(os.path.expanduser(config.cwd or ""))
     return DeclaredStart(
         f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables, path,
         config.everywhere and not meant,
