@@ -81,6 +81,19 @@ def sharing(commands: Iterable[Command], typed: Stdin | None) -> Iterator[Comman
             yield from (each for each in found if each.program not in SHELLS)
 
 
+def opens_output(commands: Iterable[Command]) -> bool:
+    """Return whether a script may give its output the number of a file that is open for reading: then `/dev/stdout` is
+    that file, which a second opening can write (`1<a >/dev/stdout`)."""
+    every = [each for command in commands for each in command.redirects]
+    if not any(each.op in ("<", "<>") for each in every):
+        return False
+    onto = [each for each in every if (each.fd or (each.op == ">&" and each.fd is None)) in (1, 2, True)]
+    return any("<" in each.op or (each.op == ">&" and (each.target and each.target.text) not in _OUT) for each in onto)
+
+
+_OUT = ("1", "2", "-", "1-", "2-")
+
+
 def _takes_input(command: Command) -> bool:
     """Return whether a command reads its input: one that runs code may, and one that prints unless it names a file."""
     name = command.program or ""

@@ -39,6 +39,7 @@ _SECRET = lazy_regex("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATH
 _SECRET_DIRECTORY = lazy_regex("/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE)
 _SOCKET = lazy_regex(places.SOCKETS)
 _PERSISTENT_AT_HOME = lazy_regex("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
+_INPUT = lazy_regex(r"/dev/stdin|/(?:dev|proc/self)/fd/(?![12]\Z)\d+")
 _MAX_ENTRIES = 5_000  # in which a link out of the workspace, or an odd name, is searched
 _PATTERN = lazy_regex(r"([*?\[])")
 
@@ -261,6 +262,8 @@ def _secret_pattern(spot: Spot) -> str | None:
 def _judge_change(kind: str, spot: Spot, place: CommandPlace) -> Finding | None:
     verb = PATH_KINDS[kind]
     if spot.where == "stream":
+        if _INPUT.fullmatch(spot.path) and kind in ("write", "create"):  # it may be a file that is open for reading
+            return Finding("ask", f"shell:{kind}-unknown", f"{verb} what {spot.path} leads to", True)
         plain = kind in ("write", "create") or not spot.path
         return None if plain else Finding("deny", "shell:device", f"{verb} {spot.path}")
     if kind == "link":

@@ -12,7 +12,7 @@ import shutil
 from functools import cache, lru_cache
 
 from ...core.text import lazy_regex
-from .command_flow import sharing
+from .command_flow import opens_output, sharing
 from .function_calls import uncalled
 from .grammar import parse
 from .parts import Problem, Script, Stdin
@@ -52,6 +52,8 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
         uncalled(reader)
         for each in sharing(reader.commands, own):
             reader.problem(Unsure("it takes a part of a script as its input", each.source, "shell:unknown-code"))
+        if opens_output(reader.commands):
+            reader.problem(Unsure("its output may be a file that is open for reading", command[:60]))
         given = {command.program for command in reader.commands} if typed else set[str | None]()
         if typed and (reader.defined or not given.isdisjoint(("alias", "fc")) or _HISTORY.search(command)):
             reader.problem(Unsure("it gives later input another meaning, or repeats earlier input", command[:60]))
