@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib.cli.agent.markdown import MAX_HELD, MAX_ROW, MarkdownStream
@@ -78,6 +78,7 @@ def test_a_line_without_end_is_not_held_for_ever(before: str, sign: str) -> None
     assert text.count(sign) == 10 * MAX_ROW + before.count(sign) or sign in " #*"
 
 
+@example(["word", "| a | b |\n|---|---|\n", "```", "word"], 0, True)
 @given(st.lists(st.sampled_from(PARTS), max_size=25), st.integers(0, 200), st.booleans())
 def test_the_pieces_do_not_matter(parts: list[str], seed: int, styled: bool) -> None:
     text = "".join(parts)

@@ -109,6 +109,7 @@ class MarkdownStream:
             return ""
         before = self._end_table()
         if size <= MAX_HELD and _FENCE.match(line):
+            self._rest = line  # the end of a table has changed it
             return before
         self._within, self._rest = True, ""
         return before + self._begin(line, final=False)
