@@ -27,7 +27,7 @@ from toolcrib.core.tool import tool
 from toolcrib.policy import callers
 from toolcrib.policy.requests import Decision, answer
 from toolcrib.record import approvals, chain, postgres
-from toolcrib.record.approvals import LIVES, Approvals
+from toolcrib.record.approvals import LIVES, STAYS, Approvals
 from toolcrib.record.audit import Audit
 from toolcrib.record.connection import LIVING, RecordError, shown
 from toolcrib.record.database import connect
@@ -521,6 +521,14 @@ def test_who_asked_and_does_nothing_is_not_taken_for_ended_when_its_connection_w
     wait_until(lambda: [row["process"] for row in other.of_call("d")] == [LIVES])
     asker.close()
     wait_until(lambda: [row["process"] for row in other.of_call("d")] == [None])
+    other.close()
+
+
+def test_what_a_stored_session_asked_is_for_it_alone(postgres_url: str) -> None:
+    asker, other = Approvals(postgres_url), Approvals(postgres_url)
+    asker.add(question(process=STAYS))
+    asker.close()  # at once: its name has no connection in it
+    assert [row["process"] for row in other.of_call("d")] == [LIVES]
     other.close()
 
 
