@@ -23,6 +23,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable, ToolError
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.threads import ThreadsExhausted, shared_threads
 from toolcrib.core.tool import Tool
 from toolcrib.record.journal import Journal
 from toolcrib.record.spill import Spill
@@ -417,6 +418,16 @@ async def test_what_should_not_stay_goes_though_the_changes_cannot_be_stored(
     output = await boxed.shell.exec("mkdir .vscode", ctx=replace(CALLER, wall="workspace"))
     assert "[.vscode moved to the trash" in output.for_llm and "[undo does not cover what" in output.for_llm
     assert not (boxed.root / ".vscode").exists()
+
+
+async def test_what_should_not_stay_goes_though_all_threads_are_busy(
+    boxed: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(*given: Any) -> None:
+        raise ThreadsExhausted
+
+    monkeypatch.setattr(shared_threads, "run_to_end", run)
+    assert "[.vscode moved to the trash" in (await boxed.shell.exec("mkdir .vscode", ctx=CALLER)).for_llm
 
 
 async def test_what_a_command_made_is_in_doubt_until_it_was_looked_over(boxed: Bench) -> None:

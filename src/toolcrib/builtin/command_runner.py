@@ -23,7 +23,7 @@ from ..boundary.workspace import Workspace
 from ..core.context import ToolContext, Wall, current_context
 from ..core.dataclass import dataclass
 from ..core.errors import OutsideWorkspace, ToolError
-from ..core.threads import shared_threads
+from ..core.threads import ThreadsExhausted, shared_threads
 from ..core.verdict import MISSING, Judgement
 from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
 from .explain import similar_names
@@ -165,7 +165,10 @@ class CommandRunner:
             outcome = self.look_over(prepared, ctx, command)
         else:
             look_over = functools.partial(self.look_over, prepared, ctx, command)  # it searches the workspace
-            outcome = await shared_threads.run_to_end(look_over) if prepared.sandbox.active else look_over()
+            try:
+                outcome = await shared_threads.run_to_end(look_over) if prepared.sandbox.active else look_over()
+            except ThreadsExhausted:
+                outcome = look_over()
         return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
 
     def undo_covers(self, path: str) -> bool:
