@@ -261,6 +261,10 @@ async def test_a_command_that_gemini_takes_out_of_its_shell_asks(host: Host) -> 
     host.name = "gemini"
     for command in ("sh -c 'ls' 'x; touch y'", "bash -c cd private; cat x", 'zsh -c "ls \\"x"', "/bin/BASH\n-c ls x"):
         assert await host.decides("run_shell_command", {"command": command}) == "deny", command
+    (host.work / "src").mkdir()  # and it does not know `directory` any more
+    for folder, expected in (("directory", "deny"), ("dir_path", "allow")):
+        given = {"command": "cat private/x", folder: "src"}
+        assert await host.decides("run_shell_command", given) == expected, given
     for command in ("sh -c 'ls -la'", 'bash -c "git status"'):
         assert await host.decides("run_shell_command", {"command": command}) == "allow", command
 
@@ -301,6 +305,9 @@ async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: H
     for old, new, expected in (("xnv", "env", asks), ("nothing", "@../.env", asks), ("a.md", "b.md", "pass")):
         given = {"file_path": "sub/notes.md", "old_string": old, "new_string": new}
         assert await host.decides(edit, given) == expected, given
+    given = {"file_path": "sub/notes.md", "old_string": "@a.md", "new_string": "@../.env"}
+    hidden = given | {"edits": [{"old_string": "a", "new_string": "b"}]}
+    assert await host.decides(edit, hidden) == asks
     (host.work / "sub/notes.md").write_text("@../.env\nx\n")  # a person's own
     assert await host.decides(edit, {"file_path": "sub/notes.md", "old_string": "x", "new_string": "y"}) == "pass"
 

@@ -56,7 +56,7 @@ _MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
 """Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
-    "codex": ("workdir",), "gemini": ("directory", "dir_path"), "cursor": ("working_directory", "cwd"),
+    "codex": ("workdir",), "gemini": ("dir_path",), "cursor": ("working_directory", "cwd"),
 }  # fmt: skip
 """The arguments by which a command names its folder. A host ignores the names that it does not know."""
 _EVERY_FOLDER = ("cwd", "directory", "dir_path", "workdir", "working_directory")
@@ -238,11 +238,16 @@ def _writes(given: Json, event: HostEvent) -> Calls:
     yield "write_file", {"path": _file(given, event), "content": content}
 
 
+_EDITS = frozenset({"old_string", "new_string"})
+"""A host that knows no `edits` takes these."""
+
+
 def _edits(given: Json, event: HostEvent) -> Calls:
     path = _file(given, event)
     if event.host == "gemini" and not _is_there(event, path):
         raise Unmapped  # it looks for a file of this name in all folders
-    for one in as_array(given.get("edits")) or [given]:
+    edits = as_array(given.get("edits"))
+    for one in [*edits, given] if not edits or not _EDITS.isdisjoint(given) else edits:
         if not isinstance(one, Mapping):
             raise Unmapped
         one = cast("Json", one)
