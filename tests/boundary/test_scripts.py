@@ -390,6 +390,13 @@ def test_what_a_start_really_loads_is_protected(
     assert doubt is not None and plant in doubt.text
 
 
+def test_what_a_script_for_a_shell_says_starts_nothing(tmp_path: Path) -> None:
+    fill(tmp_path, "Makefile", "mod.py")
+    (tmp_path / "s.sh").write_text("# make it: python3 -m mod\necho try make, python3 -m mod; true\n")
+    assert loaded_by(["sh", "s.sh"], tmp_path, [tmp_path]).modules == ()
+    assert f"{tmp_path}/Makefile" not in loaded_by(["sh", "s.sh"], tmp_path, [tmp_path]).hashed
+
+
 def test_what_was_not_there_at_the_first_start_is_a_change(tmp_path: Path) -> None:
     start = DeclaredStart("it", ("node", "dist"), tmp_path, "x")
     starts = Starts([tmp_path], tmp_path.parent / f"{tmp_path.name}-store")

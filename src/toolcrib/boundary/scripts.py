@@ -60,6 +60,7 @@ _FOLDERS = lazy_regex(
     r"\w*(?:PATH|LIB|PREFIX|BASE)=(.*)"
 )  # a variable with folders, also with those that are not there yet
 _CLASS_PATH = lazy_regex(r"^Class-Path:(.*)$", re.MULTILINE | re.IGNORECASE)
+_SAID = lazy_regex(r"(?:^|(?<=\s))#.*|\b(?:echo|printf)\b[^;&|\n]*", re.MULTILINE)  # in a script for a shell
 _CD = lazy_regex(r"""\bcd[ \t]+["']?([^\s;&|<>()"'`$\\,]+)""")
 _RUN_ENDS = ("", *_ENDS, "/index.js", "/__main__.py")
 _RUN = lazy_regex(  # the operand of an interpreter, a module, and what a shell reads: `node dist`, `-m a.b`, `. ./env`
@@ -105,7 +106,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
             hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
         for path, seen_from in _read_by(names, real, folder):
             hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, names)))
-    told = [*words, *(text_of(path, _MAX_COMMANDS) for path in hashed if _is_shell(path))]
+    told = [*words, *(_SAID.sub("", text_of(path, _MAX_COMMANDS)) for path in hashed if _is_shell(path))]
     names = looked_for_by(told)
     for path, name, at in dict.fromkeys(_looked_for(names, folder, tuple(hashed), roots)):
         (kept if name in INSTALLED else hashed)[path] = None

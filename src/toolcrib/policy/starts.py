@@ -16,7 +16,6 @@ from pathlib import Path
 from ..boundary.host_file import HostFile, both_names
 from ..boundary.own_files import read_regular, replace_file
 from ..boundary.programs import host_environment, look_up
-from ..boundary.sandbox.running_commands import made_now
 from ..boundary.scripts import Loaded, fingerprint, host_files_of, loaded_by, modules_of
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
@@ -156,6 +155,8 @@ class Starts:
 
     def made(self, start: DeclaredStart, paths: Collection[str] | None = None) -> str | None:
         """Return that it could load what a command that still runs may have made, of all its files or of these."""
+        from ..boundary.sandbox.running_commands import made_now  # only starts need it
+
         found = made_now(self._held.get(start, ()) if paths is None else paths)
         made = [path for path in found if "__pycache__" not in path]  # not loaded (`_CACHE`)
         shown = ", ".join(os.path.relpath(path, start.cwd) for path in made[:_SHOWN])
