@@ -6,8 +6,10 @@ not know the workspace: `judge` weighs the effects. Information-flow labels and 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ...core.text import lazy_regex
 from .parts import Command, Effect, Redirect, Word
@@ -71,6 +73,8 @@ def _of_program(command: Command) -> Iterable[Effect]:
         unknown = Effect("unknown", command.words[0], "is a program that is not known here", "shell:unknown-program")
         return [unknown, *of_words(name, _OTHER, command.args, command)]
     found = of_words(name, known, command.args, command)
+    if name in _REPLACING:
+        found = [replace(each, kind="create") if _is_device(each) else each for each in found]
     for at, word in enumerate(command.args if name.startswith(("python", "pypy")) else ()):
         option = _MODULE.fullmatch(command.words[at].text or "")
         named = word if option is not None and not option[1] else _MODULE.fullmatch(word.text or "")
@@ -80,6 +84,15 @@ def _of_program(command: Command) -> Iterable[Effect]:
         if program is not None:
             return [*found, *of_words(module, program, command.args[at + 1 :], command)]
     return found
+
+
+# They can put a new file in the place of what is there.
+_REPLACING = frozenset({"cp", "gcp", "install", "ginstall", "rsync", "zip"})
+
+
+def _is_device(effect: Effect) -> bool:
+    target = effect.target.start if isinstance(effect.target, Word) else ""
+    return effect.kind == "write" and posixpath.normpath(f"/{target.lstrip('/')}").startswith("/dev/")
 
 
 _MODULE = lazy_regex(r"-[A-Za-z]*?m(.*)")

@@ -264,6 +264,8 @@ def _judge_change(kind: str, spot: Spot, place: CommandPlace) -> Finding | None:
     if spot.where == "stream":
         if _INPUT.fullmatch(spot.path) and kind in ("write", "create"):  # it may be a file that is open for reading
             return Finding("ask", f"shell:{kind}-unknown", f"{verb} what {spot.path} leads to", True)
+        if kind == "create" and spot.path not in ("", "/dev/fd"):
+            return Finding("ask", "shell:device", f"may put a file in the place of {spot.path}", True)
         plain = kind in ("write", "create") or not spot.path
         return None if plain else Finding("deny", "shell:device", f"{verb} {spot.path}")
     if kind == "link":
