@@ -393,12 +393,12 @@ def _included(path: str, folder: str) -> Iterator[str]:
 
 def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield the code that a text (of a shell script, a Makefile, package.json) names, seen from a folder."""
-    text = text_of(path)
+    text = _SAID.sub("", text_of(path)) if (shell := _is_shell(path)) else text_of(path)
     behind = (f".{found}" for found in _BEHIND_UNKNOWN.findall(text))  # "$(dirname "$0")/lib/a.sh"
     words = (part for word in _WORD_IN_TEXT.findall(text) for part in (word, word.lstrip("@+-"), *word.split(":")))
     found = {word for word in (*words, *behind) if len(word) < 4096}
     named = {os.path.normpath(os.path.join(folder, word)): _is_code for word in found}
-    if _is_shell(path):
+    if shell:
         named |= {
             at: os.path.isdir
             for word in _CD.findall(text[:_MAX_COMMANDS])
