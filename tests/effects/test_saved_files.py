@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -384,6 +385,19 @@ async def test_what_comes_from_a_folder_that_is_not_searched_does_not_stay(box: 
     done = await box.call("exec", {"command": f"sh -c 'mv node_modules/m m; mv node_modules/n {DEEP}/n'"})
     assert not (root / "m/.vscode").exists() and not (root / DEEP / "n/.vscode").exists() and (root / "m").is_dir()
     assert ".vscode" in done.for_llm
+
+
+async def test_many_new_files_hide_nothing(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not box.sandbox().active:
+        pytest.skip("no sandbox here")
+    monkeypatch.setattr(saved_files, "MAX_FILES", 20)
+    root = Path(box.journal.ws.root)
+    for count, hidden in ((100, False), (600, True)):
+        deep = f"{DEEP}/{count}"
+        command = f"mkdir -p a{count} {deep}/.vscode; touch a{count}/$(seq -s ' a{count}/' {count})"
+        done = await box.call("exec", {"command": f'sh -c "{command}"'})
+        assert (root / deep / ".vscode").exists() == hidden == ("not all were searched" in done.for_llm)
+        shutil.rmtree(root / f"a{count}")
 
 
 async def test_the_undo_that_is_offered_for_a_replaced_protected_link_works(box: Toolbox) -> None:

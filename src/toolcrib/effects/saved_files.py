@@ -38,6 +38,8 @@ MAX_FILE_BYTES = 8 * 2**20
 MAX_COPIED = 128 * 2**20
 """Bytes that are copied before one command. What was copied earlier and is the same does not count."""
 MAX_SECONDS = 2.0
+MORE = 25
+"""How many times as much is looked at after a command, where all was before: it may have made very many files."""
 MAX_KEPT = 2**30
 """Bytes of all copies. Copies of files that have changed since go first."""
 STALE_SECONDS = 3600.0
@@ -119,8 +121,9 @@ class FileSaver:
         """Put what the command deleted or rewrote into the journal. Blocks; call it once."""
         now, keys = SavedFiles(), saved.keys.copy()
         with contextlib.suppress(OSError):
-            _Saving(now, None, -1, self._ours, closed=saved.closed).walk(self._root)
-            if now.why == _TOO_LARGE and not saved.why:
+            whole = saved.why != _TOO_LARGE
+            _Saving(now, None, -1, self._ours, closed=saved.closed, times=MORE if whole else 1).walk(self._root)
+            if (now.why == _TOO_LARGE or len(now.keys) >= MAX_FILES) and not saved.why:
                 (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, keys)))
         if _TOO_LARGE not in (saved.why, now.why):
             remember(str(self._root), now.guarded, set(now.guarded).difference(saved.guarded))
@@ -158,6 +161,10 @@ class FileSaver:
         elif made:
             outcome.undo = f"(undo does not cover the {_files(made)} that it made)"
         self._running.pop(id(saved), None)
+        if now.why == _TOO_LARGE and saved.why != _TOO_LARGE:
+            outcome.notes.append(
+                "[it made so many files that not all were searched for what other programs run or trust]"
+            )
         if problem:
             outcome.notes.append(f"[undo does not cover all that this command may have changed: {problem}]")
             outcome.undo = outcome.undo if kept or folders else ""  # the note says it
@@ -258,15 +265,17 @@ class _Saving:
         ours: Callable[[str], bool] | None,
         only: AbstractSet[str] = frozenset(),
         closed: AbstractSet[str] = frozenset(),
+        times: int = 1,
     ) -> None:
-        """`only`: paths; no others are looked at. `closed` were so before the command; others are opened after it."""
+        """`only`: paths; no others are looked at. `closed` were so before the command; others are opened after it.
+        `times` as much is looked at."""
         self._closed = closed
-        self._only, self._most = only, MAX_FILES + (len(saved.keys) if only else 0)
+        self._only, self._most = only, MAX_FILES * times + (len(saved.keys) if only else 0)
         self._above = {path[:end] for path in only for end in range(len(path)) if path[end] == "/"}
         self._saved, self._known, self._there, self._ours = saved, known, there, ours
         self._root = ""
         self._room = MAX_COPIED
-        self._deadline = time.monotonic() + MAX_SECONDS
+        self._deadline = time.monotonic() + MAX_SECONDS * times
 
     def walk(self, root: Path) -> None:
         self._root = str(root)
