@@ -275,7 +275,7 @@ class _Saving:
         self._saved, self._known, self._there, self._ours = saved, known, there, ours
         self._root = ""
         self._room = MAX_COPIED
-        self._deadline = time.monotonic() + MAX_SECONDS * times
+        self._deadline = time.monotonic() + MAX_SECONDS * min(times, 5)
 
     def walk(self, root: Path) -> None:
         self._root = str(root)
