@@ -936,6 +936,19 @@ async def test_a_traceback_reaches_the_developer_without_secrets_and_never_the_m
     assert (await registry.execute("fails", {})).traceback is None
 
 
+async def test_a_long_traceback_does_not_begin_within_a_secret() -> None:
+    secret = "granted-Value-4711 "
+
+    def fails() -> str:
+        """Fail."""
+        raise RuntimeError(secret * 2_000)
+
+    registry = ToolRegistry([tool(fails)])
+    registry.stages.redact = lambda text: text.replace(secret.strip(), "*" * 18)
+    found = (await registry.execute("fails", {})).traceback
+    assert found is not None and set(found) == {"*", " ", "\n"}
+
+
 # --- exactly one outcome, whatever happens
 
 OUTCOMES = st.sampled_from(["str", "dict", "error", "raise", "exit", "slow", "cancel inner", "none", "huge", "denied"])

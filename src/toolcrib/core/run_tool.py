@@ -131,7 +131,8 @@ def _failed(stages: Stages, tool: Tool, error: BaseException, timeout: float | N
     # SystemExit too: a tool must not end its host
     log.debug("tool %s raised", tool.name, exc_info=True)
     text = f"Error executing {tool.name}: {describe_error(error)}"
-    return ToolOutput.error(text, "exception", traceback=without_secrets(stages, _traceback(error)))
+    shown = without_secrets(stages, _traceback(error))[-MAX_TRACEBACK:]  # cut again: it may begin within a secret
+    return ToolOutput.error(text, "exception", traceback=shown)
 
 
 def _traceback(error: BaseException) -> str:
@@ -141,7 +142,7 @@ def _traceback(error: BaseException) -> str:
     try:
         while error.__traceback__ is not None and error.__traceback__.tb_frame.f_code.co_filename.startswith(_OURS):
             error = error.with_traceback(error.__traceback__.tb_next)
-        return "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
+        return "".join(traceback.format_exception(error))[-2 * MAX_TRACEBACK :]
     except Exception:  # a broken __str__
         return describe_error(error)
 
