@@ -73,7 +73,7 @@ def _of_program(command: Command) -> Iterable[Effect]:
         unknown = Effect("unknown", command.words[0], "is a program that is not known here", "shell:unknown-program")
         return [unknown, *of_words(name, _OTHER, command.args, command)]
     found = of_words(name, known, command.args, command)
-    if name in _REPLACING:
+    if not known.closed and name not in _OPENING:
         found = [replace(each, kind="create") if _is_device(each) else each for each in found]
     for at, word in enumerate(command.args if name.startswith(("python", "pypy")) else ()):
         option = _MODULE.fullmatch(command.words[at].text or "")
@@ -86,8 +86,7 @@ def _of_program(command: Command) -> Iterable[Effect]:
     return found
 
 
-# They can put a new file in the place of what is there.
-_REPLACING = frozenset({"cp", "gcp", "install", "ginstall", "rsync", "zip"})
+_OPENING = frozenset({"tee", "dd", "curl", "wget"})  # others can put a new file in the place of what is there
 
 
 def _is_device(effect: Effect) -> bool:

@@ -29,6 +29,13 @@ _CHMOD_OPTION = lazy_regex(r"--[a-z-]*|-[Rvcf]+")
 _SETUID = lazy_regex(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
 
 
+def chown(call: SortedWords) -> Iterator[Effect]:
+    """chown and chgrp: the first operand is an owner, but a file where `--reference` (or `--ref`) gives one."""
+    yield from of_operands(call.operands[1:], "modify*")
+    if len(call.operands) == 1 or any(word.start.startswith("--r") for word in call.command.args):
+        yield from of_operands(call.operands[:1], "modify*")
+
+
 def ln(call: SortedWords) -> Iterator[Effect]:
     """`ln TARGET… LINK`. A symbolic TARGET is relative to the link's folder; from here it leads out the sooner."""
     operands = list(call.operands)

@@ -23,7 +23,7 @@ rm | delete* | -rRfivdI
 rmdir unlink shred wipe srm trash trash-put gio-trash trash-empty rimraf | delete* | -n= --iterations= -s= --size= -u -z
 truncate | delete* | -s= --size= -r=list --reference=list -o -c
 chmod | text modify* | -R --reference=list | @chmod
-chown chgrp | text modify* | --reference=list@modify --from=
+chown chgrp | text modify* | --reference=list --from= | options@chown
 chattr chcon setfacl setfattr | modify* | -m= -x= -M=read | protected
 setcap | text* | | setuid
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
