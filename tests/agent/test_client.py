@@ -232,6 +232,14 @@ async def test_an_error_that_stays_is_reported_at_once(status: int, body: bytes,
     assert (caught.value.kind, len(server.requests)) == (kind, 1)
 
 
+async def test_an_error_that_repeats_the_key_shows_no_half_of_it() -> None:
+    body = json.dumps({"error": {"message": f"no such key: {'x' * 482} sk-ant"}}).encode()
+    async with provider(Answer(status=401, body=body)) as server:
+        with pytest.raises(ModelError) as caught:
+            await ask(model(server, "anthropic"))
+    assert "xxx" in str(caught.value) and "sk-" not in str(caught.value)
+
+
 async def test_pings_do_not_hide_a_silence() -> None:
     async with provider(Answer(chat_reply()[:2], pings=True)) as server:
         start = time.monotonic()

@@ -164,7 +164,7 @@ class HttpModel:
             if len(body) > MAX_ERROR:
                 break
         if not response.is_success:
-            text = bytes(body[:MAX_ERROR]).decode("utf-8", "replace")
+            text = self._shown(bytes(body[:MAX_ERROR]).decode("utf-8", "replace"))  # before it is cut
             raise error_of(response.status_code, text, response.headers, f"{self.name} at {self._url}")
         raise ModelError(
             f"{self._url} answered with {kind}, not with a reply of a model; check the base URL", "protocol"
