@@ -161,6 +161,15 @@ def test_names_that_repeat_each_other_use_little_memory(tmp_path: Path, monkeypa
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("written", ["\tpath = node_modules/p\n", 'path="node_modules/p"\r\n', " PATH =node_modules/p"])
+def test_a_folder_that_only_gitmodules_names(tmp_path: Path, written: str) -> None:
+    for folder in (tmp_path, tmp_path / "node_modules/p"):
+        folder.mkdir(parents=True, exist_ok=True)
+        git(folder, "init", "-q")
+    (tmp_path / ".gitmodules").write_text(f'[submodule "p"]\n{written}')
+    assert linked_folders(str(tmp_path)) == [str(tmp_path / "node_modules/p")]
+
+
 def test_a_link_on_the_way_is_not_followed(tmp_path: Path) -> None:
     top = tmp_path / "top"
     for each in (top, top / "real" / "p"):

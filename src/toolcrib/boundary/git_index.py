@@ -1,7 +1,7 @@
 """Read from git's index which folders are repositories of their own, and which names lead out of its work tree.
 
 `git status` runs git, with their settings, in the folders of the first kind that have a `.git`, also without a
-`.gitmodules` (gitformat-index(5)).
+`.gitmodules` (gitformat-index(5)); editors do so in those that it names.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..core.text import lazy_regex
 from .own_files import beginning_of
 
 MAX_BYTES = 1 << 28
 _MAX_KEPT = 1 << 23
+_MODULES = ".gitmodules"  # editors run git in the folders that it names, too
+_PATH = lazy_regex(rb'^[ \t]*path[ \t]*=[ \t]*"?([^"\r\n]*[^"\s])', re.MULTILINE | re.IGNORECASE)
 _MAX_BLOCKS = 1_000
 _MAX_PATH = 4096  # bytes: a longer name leads nowhere
 SETTLED_NS = 5_000_000_000
@@ -35,9 +39,12 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
     except OSError:
         return []
     found: dict[str, None] = {}
-    for name in names:
+    for name in (_MODULES, *names):
         try:
-            inside = _read(_repositories, f"{git}/{name}", len(names) > 1)
+            if name == _MODULES:
+                inside = map(os.fsdecode, _PATH.findall(beginning_of(f"{folder}/{name}", _MAX_KEPT)))
+            else:
+                inside = _read(_repositories, f"{git}/{name}", len(names) > 1)
             if inside is None:
                 inside = map(os.fsdecode, _entries(beginning_of(f"{git}/{name}", MAX_BYTES), len(names) > 1))
         except OSError:
