@@ -245,7 +245,9 @@ async def test_nothing_loads_what_a_command_makes_that_still_runs(world: World) 
         assert box.starts.check(hook)["PYTHONPYCACHEPREFIX"].endswith("/pycache")
 
 
-async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(world: World) -> None:
+async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A project that was cloned has a module, or a package, of the name that a server of the person's own has."""
     options = json.dumps({"tools": ["echo"]})
     own = world.ws.parent / "config" / "toolcrib" / "config.toml"
@@ -253,6 +255,7 @@ async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(world: Worl
     own.write_text(
         f"[mcp_servers.evil]\ncommand = {sys.executable!r}\nargs = ['-m', 'mine']\n"
         f"[mcp_servers.meant]\ncommand = {sys.executable!r}\nargs = ['{world.server}', '{options}']\n"
+        f"[secrets.A]\ncommand = ['./vault.sh']\n[[hooks]]\naction = 'log'\ncommand = ['{world.ws}/notify.sh']\n"
     )
     own.chmod(0o600)
     (world.ws / "mine.py").write_text(f"open({str(world.marker)!r}, 'a').write('x')\n")
@@ -262,6 +265,11 @@ async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(world: Worl
             box.mcp.servers["evil"].error or ""
         )
         assert not world.marker.exists()
+        monkeypatch.chdir(world.ws)
+        hook, secret, *_ = declared_starts(box.settings)
+        box.starts.check(hook)
+        with pytest.raises(StartRefused, match=r"never started: vault\.sh \(new\). `toolcrib trust` shows"):
+            box.starts.check(secret)
         doubt = box.mcp.changed_files("evil")
         assert doubt is not None and box.mcp.accept_files("evil", doubt)
         with pytest.raises(ToolcribError):

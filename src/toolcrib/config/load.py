@@ -60,12 +60,14 @@ def load_settings(
         raise FileNotFoundError(FOLDER_GONE) from None
     from_env, from_flags = env_layer(env), flag_layer(said, dashes)
     user = first_file(config_home(env), "config")
-    own = {"user": file_layer(user)} if user else {}
+    own, everywhere = {"user": file_layer(user)} if user else {}, frozenset[tuple[str, ...]]()
     if user is not None:  # root may be in a container, with the file of the host's user
         root_user = hasattr(os, "getuid") and os.getuid() == 0
         check_owner(user.path, os.stat(user.path), "these settings", any_owner=root_user)
-        servers: Mapping[str, Any] = own["user"].values.get("mcp_servers", {})
-        own["user"].values["mcp_servers"] = {name: replace(each, everywhere=True) for name, each in servers.items()}
+        values = own["user"].values
+        servers: Mapping[str, Any] = values.get("mcp_servers", {})
+        values["mcp_servers"] = {name: replace(each, everywhere=True) for name, each in servers.items()}
+        everywhere = frozenset(each.command for each in (*values.get("hooks", ()), *values.get("secrets", {}).values()))
     if named:
         own["--config"] = file_layer(read_config_file(absolute_path(named, here, "config")))
     root = _workspace_of([*own.values(), from_env, from_flags])
@@ -77,7 +79,7 @@ def load_settings(
     loading.add(from_env, "environment")
     mode = loading.mode
     loading.add(from_flags, "flags")
-    return loading.settings(mode)
+    return loading.settings(mode, everywhere)
 
 
 class _Loading:
@@ -145,8 +147,9 @@ class _Loading:
             )
         return False
 
-    def settings(self, mode: str) -> Settings:
-        """Return the merged settings, with the rules of every layer. `mode`: that without the flags."""
+    def settings(self, mode: str, everywhere: frozenset[tuple[str, ...]]) -> Settings:
+        """Return the merged settings, with the rules of every layer. `mode`: that without the flags; `everywhere`: the
+        commands of the person's own file."""
         result = self._result
         settings = replace(result.settings, workspace=self._root)
         home = Path(self._env.get("HOME") or os.path.expanduser("~"))
@@ -165,7 +168,7 @@ class _Loading:
         origin = Origin(
             result.sources, tuple(warnings), tuple(result.ignored), self._trusted and not result.ignored,
             tuple(file.path for file in self._files), self._project, tuple(rules.rules),
-            (*rules.imported, *([self._servers] if self._servers else [])), mode,
+            (*rules.imported, *([self._servers] if self._servers else [])), mode, everywhere,
         )  # fmt: skip
         return replace(settings, origin=origin)
 

@@ -83,6 +83,8 @@ class Origin:
     """Files inside the workspace from which rules or servers were imported, trusted or not."""
     mode: str | None = None
     """The mode without the flags of this process: what was stored without a mode of its own runs in no looser one."""
+    everywhere: frozenset[tuple[str, ...]] = frozenset()
+    """The commands of hooks and secrets in the person's own file, which counts in every workspace."""
 
 
 MADE_IN_CODE = Origin()

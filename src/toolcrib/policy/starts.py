@@ -67,10 +67,16 @@ class StartDoubt:
 
 class Starts:
     """The commands that a toolbox's host starts. `writable` are the folders that its tools may write; `store` is a
-    private folder for the fingerprints. Without it, changes are not noticed."""
+    private folder for the fingerprints. Without it, changes are not noticed. `everywhere` are commands that start in
+    whatever workspace is opened."""
 
-    def __init__(self, writable: Iterable[str | Path] = (), store: Path | None = None) -> None:
-        self.writable = tuple(writable)
+    def __init__(
+        self,
+        writable: Iterable[str | Path] = (),
+        store: Path | None = None,
+        everywhere: frozenset[tuple[str, ...]] = frozenset(),
+    ) -> None:
+        self.writable, self._everywhere = tuple(writable), everywhere
         self._store = store
         self._held: dict[DeclaredStart, frozenset[str]] = {}
 
@@ -113,7 +119,7 @@ class Starts:
             return {}
         loaded = self._loaded(start)
         now, known = _state_of(loaded), self._known(start)
-        if (doubt := _doubt(start, known, now)) is not None:
+        if (doubt := self._doubt(start, known, now)) is not None:
             raise StartRefused(f"{doubt.text}. `{start.remedy}` shows the change, and asks")
         unseen = both_names(loaded.kept) if known is not None else [each.path for each in host_files_of(loaded, "")]
         if made := self.made(start, unseen):
@@ -126,9 +132,16 @@ class Starts:
     def doubt(self, start: DeclaredStart) -> StartDoubt | None:
         """Return what changed since the command was trusted; None if nothing did, or if it was never started."""
         known = None if self._store is None else self._known(start)
-        if self._store is None or (known is None and not start.everywhere):
-            return None
-        return _doubt(start, known, self._now(start))
+        return None if self._store is None else self._doubt(start, known, self._now(start))
+
+    def _doubt(
+        self, start: DeclaredStart, known: Mapping[str, str] | None, now: Mapping[str, str]
+    ) -> StartDoubt | None:
+        """Return what differs from what is known. If nothing is known, it is trusted, but not in whatever workspace is
+        opened, unless the command names that one."""
+        meant = any(str(root) in word for root in self.writable for word in start.words)
+        everywhere = start.everywhere or (start.words in self._everywhere and not meant)
+        return None if known is None and not everywhere else _said(start, known, now)
 
     def accept(self, start: DeclaredStart, digest: str) -> bool:
         """Trust the present state, if it is the one with this digest: a person saw that one. Return whether it is.
@@ -202,11 +215,8 @@ def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()[:16]
 
 
-def _doubt(start: DeclaredStart, known: Mapping[str, str] | None, now: Mapping[str, str]) -> StartDoubt | None:
-    """Return what differs from what is known; None if nothing does. If nothing is known, it is trusted, but not in
-    whatever workspace is opened."""
-    if known is None and not start.everywhere:
-        return None
+def _said(start: DeclaredStart, known: Mapping[str, str] | None, now: Mapping[str, str]) -> StartDoubt | None:
+    """Return what differs from what is known; None if nothing does."""
     before = known or dict[str, str]()
     pairs = ((path, before.get(path, _ABSENT), now.get(path, _ABSENT)) for path in sorted({*before, *now}))
     changed = [(path, was, what) for path, was, what in pairs if was != what]

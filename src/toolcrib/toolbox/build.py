@@ -103,7 +103,8 @@ def _ground(settings: Settings, hook_rules: tuple[HookRule, ...], closing: ExitS
     state = StateFolder.for_workspace(settings.workspace, url=settings.record.address)
     _make_settings_folder(settings)
     spill = Spill(state.spill, unguessable=True)
-    starts = Starts(settings.sandbox.writable(settings.workspace), state.path.parent / "starts")
+    writable, everywhere = settings.sandbox.writable(settings.workspace), settings.origin.everywhere
+    starts = Starts(writable, state.path.parent / "starts", everywhere)
     with_hooks = replace(settings, hooks=(*settings.hooks, *hook_rules))
     declared = (*starts.host_files(declared_starts(with_hooks)), *declared_files(with_hooks))
     host_files = (*settings.sandbox.host_files, *declared)
