@@ -114,10 +114,10 @@ def test_what_is_said_of_the_rule():
     assert about_rule("sh", "shell", "sh(=ls)", None, session) == ("a rule that would allow it: sh(=ls)",)
     assert about_rule("wipe", "destructive", "wipe {…}", None, session) == (
         "a rule that would allow it: wipe {…}",
-        "a yes for this session covers: every wipe call",
+        "a yes for this session covers: every wipe call for this reason",
     )
     assert about_rule("wipe", "destructive", "", "require_for:wipe", session) == (
-        "a yes for this session covers: every wipe call",
+        "a yes for this session covers: every wipe call for this reason",
     )
     assert about_rule("wipe", "destructive", "wipe", "labels:seen", ("once",)) == ()
     assert about_rule("sh", "shell", None, None, ("once",)) == ()

@@ -501,6 +501,23 @@ async def test_a_session_yes_to_a_setting_is_none_to_what_a_call_itself_is_about
     assert seen[-1].reason == "wipe is set to ask; it is protected"
 
 
+async def test_a_session_yes_is_for_what_the_question_was_about(world):
+    seen = []
+    w = world(approver=door(Decision(True, scope="session"), seen))
+    about = {".git": "path:protected", "l": "path:hard-link", "both": "path:hard-link and path:protected"}
+    w.registry.find("wipe").judge = lambda args, ctx: (
+        Judgement("ask", "why", about[args["path"]]) if args["path"] in about else None
+    )
+    for name in ("a", "b", "l", "l", ".git", "both", ".git", "both", "c"):
+        await w.wipe(name, session_id="s")
+    assert [request.preview.split()[1] for request in seen] == [
+        "a\\x1b[2J",
+        "l\\x1b[2J",
+        ".git\\x1b[2J",
+        "both\\x1b[2J",
+    ]
+
+
 async def test_without_a_session_a_yes_for_it_is_for_the_same_caller_alone(world):
     seen = []
     w = world(approver=door(Decision(True, scope="session"), seen))

@@ -19,7 +19,7 @@ from ..core.output import ToolOutput
 from ..core.text import one_line
 from ..core.threads import shared_threads
 from ..core.tool import Paths, Tool, ToolCategory
-from ..core.verdict import Judgement
+from ..core.verdict import Judgement, all_of
 from .bus import MessageBus, MessageNotSent, OutboundMessage
 from .history import CallResult, Entry, ModelTurn, ResultTurn, UserTurn
 
@@ -109,7 +109,7 @@ class MessageTool(Tool):
         """Judge the files of a message like files that are read."""
         found = [judge_path(self._box.workspace, str(path)) for path in arguments.get("media") or ()]
         verdicts = [each for each in found if each is not None]
-        return next((each for each in verdicts if each.verdict == "deny"), verdicts[0] if verdicts else None)
+        return next((each for each in verdicts if each.verdict == "deny"), None) or all_of(verdicts)
 
 
 def sent_text(channel: str, chat_id: str) -> str:

@@ -14,7 +14,7 @@ from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool
-from ..core.verdict import Judgement, PlannedFile
+from ..core.verdict import Judgement, PlannedFile, all_of
 from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, whole_text
 from .explain import call_id_of, explained
@@ -24,7 +24,6 @@ from .patch_format import FilePatch, Hunk, parse_patch
 
 RULE_DELETES = "patch:deletes"
 RULE_EXECUTABLE = "patch:executable"
-_STRICTEST = {"deny": 0, "ask": 1, "allow": 2}
 
 
 @dataclass(slots=True)
@@ -217,7 +216,7 @@ class PatchTools(JournaledTools):
                 found.append(Judgement("ask", f"the patch deletes {patch.path}", RULE_DELETES))
             if patch.mode is not None and patch.mode & 0o111:
                 found.append(Judgement("ask", f"the patch makes {patch.path} executable", RULE_EXECUTABLE))
-        return min(found, key=lambda j: _STRICTEST[j.verdict], default=None)
+        return next((each for each in found if each.verdict == "deny"), None) or all_of(found)
 
     def _plan(self, args: Mapping[str, Any], ctx: ToolContext) -> list[PlannedFile]:
         files, _ = self._work_out(parse_patch(str(args["patch"])))

@@ -35,7 +35,7 @@ def _of_session(request: ApprovalRequest) -> str:
     if request.rule == host_rule(request.tool, request.hosts):
         return f"also whatever else only fetches from {', '.join(request.hosts)}"
     if any(line.startswith(f"a yes for this session covers: every {request.tool} call") for line in request.about_rule):
-        return f"also every other {request.tool} call"
+        return f"also every other {request.tool} call for this reason"
     return "also the same again"
 
 

@@ -419,7 +419,7 @@ class ApprovalService:
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
             question = replace(question, rule=None, hosts=())  # which hosts the edited call names was not shown
         line = self._line(request, arguments, question)
-        self._session_approvals.add(request, asked_by, decision.scope, line, question.hosts)
+        self._session_approvals.add(request, asked_by, decision.scope, line, question)
 
     def _pending(self, request: Call, ident: str, preview: str, would_allow: str, question: Question) -> ToolOutput:
         """Return the output for a stored request that nobody can answer now. `would_allow` is the rule that would allow

@@ -167,7 +167,7 @@ def about_rule(
         lines += (f"and a rule that opens the host: {each}" for each in opens)
     reach = covers(tool, category, rule or "")
     if "session" in scopes and reach and not (lines and reach == rule):
-        what = reach if category == ToolCategory.SHELL else f"every {reach} call"
+        what = reach if category == ToolCategory.SHELL else f"every {reach} call for this reason"
         lines.append(f"a yes for this session covers: {what}")
     return tuple(lines)
 

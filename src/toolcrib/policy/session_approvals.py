@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..core.call import Call
 from ..core.context import ToolContext
-from ..core.tool import Tool
+from ..core.tool import Tool, ToolCategory
 from .callers import caller_of
 from .requests import Question, Scope, covers
 
@@ -27,16 +27,16 @@ class SessionApprovals:
         if not granted:
             return False
         line, hosts = rule(), question.hosts
-        return not granted.isdisjoint(
-            (question.asked_by, each) for each in (_reach(request.tool, line, hosts), _as_rule(line, hosts))
-        )
+        covering = (_about(request.tool, question), _reach(request.tool, line, hosts))
+        return covering in granted or (question.asked_by, _as_rule(line, hosts)) in granted
 
-    def add(self, request: Call, asked_by: str | None, scope: Scope, line: str, hosts: tuple[str, ...]) -> None:
+    def add(self, request: Call, asked_by: str | None, scope: Scope, line: str, question: Question) -> None:
         """Remember an approval. One that became a rule, too, but only for calls that the same line allows: this process
         has not read the new rule."""
-        reach = _as_rule(line, hosts) if scope == "rule" else _reach(request.tool, line, hosts)
+        reach = _as_rule(line, question.hosts) if scope == "rule" else _reach(request.tool, line, question.hosts)
+        about = asked_by or (None if scope == "rule" else _about(request.tool, question))
         if reach:
-            self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
+            self._granted.setdefault(_conversation(request.ctx), set()).add((about, reach))
 
     def forget(self, session_id: str | None) -> None:
         """Remove the approvals of a session; None removes those of all callers without a session."""
@@ -57,6 +57,13 @@ def what_is_covered(tool: Tool, line: str) -> str:
 def _conversation(ctx: ToolContext) -> str:
     """Return the key of approvals for a session: the session id; without a session, the caller."""
     return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
+
+
+def _about(tool: Tool, question: Question) -> str | None:
+    """Return what a question is about: what asks whatever rules allow, or what this call does (a protected file, a
+    secret). None for the mode, and for a call that an approval covers only as it is."""
+    of_call = tool.category != ToolCategory.SHELL and not (question.rule or "mode:").startswith("mode:")
+    return question.asked_by or (question.rule if of_call else None)
 
 
 def _reach(tool: Tool, line: str, hosts: tuple[str, ...]) -> str:

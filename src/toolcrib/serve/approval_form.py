@@ -67,7 +67,8 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
     `rules` are the lines of `about_rule`.
     """
     lines = [plain_line(line[:1].upper() + line[1:]) for line in rules]
-    ours = [line for line in lines if line.endswith((f": {tool}", f": every {tool} call")) or line.startswith(_OPENS)]
+    ends = f": {tool}", f": every {tool} call for this reason"
+    ours = [line for line in lines if line.endswith(ends) or line.startswith(_OPENS)]
     theirs = [line for line in lines if line not in ours]
     return "\n".join([
         f"Run {plain_line(tool)} ({plain_line(category)})?",

@@ -36,7 +36,7 @@ def test_a_call_that_waits_is_shown_with_all_to_decide(room: Room, page: Any) ->
     article = shown(page, row["id"])
     text = article.inner_text()
     for part in ("launch", "destructive", "would launch a rocket", "why it asks: destructive tools ask", "s1",
-                 "channel mcp, agent helper", "a yes for this session covers: every launch call",
+                 "channel mcp, agent helper", "a yes for this session covers: every launch call for this reason",
                  str(room.box.workspace.root)):  # fmt: skip
         assert part in text
     article.get_by_text("All arguments").click()
