@@ -249,7 +249,7 @@ def _worst(decisions: list[_Judged]) -> _Judged:
 
 def _outcome(box: Toolbox, event: HostEvent) -> ToolOutput:
     if event.failed:
-        return ToolOutput.error(without_secrets(box.registry.stages, event.output[:MAX_ERROR]))
+        return ToolOutput.error(without_secrets(box.registry.stages, event.output)[:MAX_ERROR])
     return ToolOutput(event.output)
 
 

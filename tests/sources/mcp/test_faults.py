@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,13 @@ async def test_nothing_but_rubbish_is_shown_in_the_error(client: Any) -> None:
     error = servers.servers["raw"].error
     assert error is not None
     assert "on stdout it printed something that is not a message: I am no server" in error
+
+
+async def test_what_a_failed_server_printed_shows_no_half_of_a_word(client: Any) -> None:
+    printed = "printf 'granted-4711 %.0s' $(seq 200)"  # a word may be a secret
+    config = server_config("raw", {"command": "/bin/sh", "args": ["-c", f"{printed}; echo; {printed} >&2; exit 3"]})
+    error = (await client(config)).servers["raw"].error
+    assert set(re.findall(r"\S*(?:gra|471)\S*", error)) == {"granted-4711", "granted-4711)"}
 
 
 async def test_a_result_of_16_megabytes(client: Any) -> None:

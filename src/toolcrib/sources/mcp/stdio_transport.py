@@ -17,12 +17,14 @@ from ...boundary.process import REAP_SECONDS, Process, start
 from ...boundary.spawn import Spawn
 from ...core.bound import safe
 from ...core.errors import ToolError
+from ...core.text import lazy_regex
 from ...core.threads import shared_threads
 from . import pipes
 
 STDERR_CHARACTERS = 8_000
 TAIL_LINES, TAIL_CHARACTERS = 8, 1_000
 RUBBISH_LINES, RUBBISH_CHARACTERS = 5, 200
+_FIRST_WORD, _LAST_WORD = lazy_regex(r"\A\S+"), lazy_regex(r"(?<!\S)\S+\Z")  # half a secret is known to nobody
 CLOSE_SECONDS, TERMINATE_SECONDS = 0.8, 0.6
 """Seconds for a server to end.
 
@@ -190,12 +192,14 @@ class StdioTransport:
 
     def _note(self, line: bytes) -> None:
         if line.strip():
-            self._rubbish.append(safe(line[:RUBBISH_CHARACTERS].decode("utf-8", "replace")).strip())
+            said = safe(line[:RUBBISH_CHARACTERS].decode("utf-8", "replace"))
+            self._rubbish.append((said if len(line) <= RUBBISH_CHARACTERS else _LAST_WORD.sub("…", said)).strip())
 
 
 def _tail(text: str) -> str:
     lines = [line for line in safe(text).splitlines() if line.strip()]
-    return "\n".join(lines[-TAIL_LINES:])[-TAIL_CHARACTERS:]
+    said = "\n".join(lines[-TAIL_LINES:])
+    return said if len(said) <= TAIL_CHARACTERS else _FIRST_WORD.sub("…", said[-TAIL_CHARACTERS:])
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
