@@ -230,6 +230,8 @@ def git_rm(call: SortedWords) -> Iterator[Effect]:
         yield Effect("change", None, "changes what is staged", "shell:git-change")
     else:
         yield from (Effect("delete", word) for word in call.operands)
+        if any(word.start.startswith("--pathspec-f") for word in call.command.args):
+            yield Effect("discard", None, "deletes the files that another file names")
 
 
 def git_diff(call: SortedWords) -> Iterator[Effect]:

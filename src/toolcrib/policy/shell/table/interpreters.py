@@ -25,7 +25,7 @@ def _code_from(language: str, *options: str) -> Handler:
             yield code(language, word)
         if call.has("-i") and language == "perl":
             yield from (Effect("write", word) for word in call.operands)
-        elif given:
+        if given:
             yield from of_operands(call.operands, "maybe*")
         elif modules := call.values("-m") if language == "python" else []:
             yield from _module(call, modules[0])
@@ -60,18 +60,20 @@ def _module(call: SortedWords, module: Word) -> Iterator[Effect]:
 
 
 def shell(call: SortedWords) -> Iterator[Effect]:
-    """A shell with a file or with input. `sh -c` is unfolded where the script is read."""
+    """A shell with a file or with input. `sh -c` is unfolded where the script is read. The words after a file are its
+    own: `sh file -c ls` runs the file."""
     options = [word.text for word in call.command.args if (word.text or "-").startswith(("-", "+"))]
+    flags, rest = _flags(list(call.command.args))
     read = call.name in READ_SHELLS
-    if call.has("-c"):
+    if "c" in flags:
         if not read:  # like sh enough for its harm to be seen
             yield from (Effect("shell", word, f"runs {call.name} code") for word in call.operands[:1])
             yield Effect("execute", None, f"runs {call.name} code that cannot be judged whole", "shell:unknown-code")
-    elif call.operands and "-n" in options and set(options) <= {"-n", "-v", "--posix", "--norc", "--noprofile"}:
+    elif rest and "n" in flags and set(options) <= {"-n", "-v", "--posix", "--norc", "--noprofile"}:
         yield from (Effect("read", word) for word in call.operands)  # it only parses the file
-    elif call.operands and not call.has("-s"):
-        yield Effect("execute", call.operands[0], f"runs the script {call.operands[0].text or '…'}", "shell:script")
-        yield Effect("read", call.operands[0])
+    elif rest and "s" not in flags:
+        yield Effect("execute", rest[0], f"runs the script {rest[0].text or '…'}", "shell:script")
+        yield Effect("read", rest[0])
     else:
         text = _input(call)
         via = call.command.via
@@ -81,6 +83,17 @@ def shell(call: SortedWords) -> Iterator[Effect]:
             yield Effect("spawn-shell", None, f"starts a shell from inside {via[-1]}")
         if text is None or text.text is None or not read:
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
+
+
+def _flags(rest: list[Word]) -> tuple[str, list[Word]]:
+    """Return the letters of a shell's options, and the words after its options and their values."""
+    flags = ""
+    while rest and len(text := rest[0].text or "") > 1 and text[0] in "-+" and text != "--":
+        values = text in ("--rcfile", "--init-file", "--emulate")
+        if not text.startswith("--"):
+            values, flags = sum(letter in "oO" for letter in text[1:]), flags + (text[1:] if text[0] == "-" else "")
+        del rest[: 1 + values]
+    return flags, rest[rest[:1] != [] and rest[0].text in ("-", "--") :]
 
 
 def editor(call: SortedWords) -> Iterator[Effect]:
