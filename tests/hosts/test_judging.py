@@ -297,6 +297,7 @@ async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: H
     write, edit = ("Write", "Edit") if host.name == "claude" else ("write_file", "replace")
     for text, expected in {
         "see\n@../.env\n": asks, "**@../.env** x": asks, "@./../.env#x": asks, "@../private/x": "pass",
+        "@nope/../../.env": asks, f"@{'./' * 500}../.env": asks, "@\\\\x/../../.env": asks,
         "@dataclass a@b.example @../sub/notes.md @no": "pass",
     }.items():  # fmt: skip
         assert await host.decides(write, {"file_path": "sub/CLAUDE.md", "content": text}) == expected, text
@@ -322,6 +323,8 @@ async def test_a_text_for_a_skill_that_names_a_secret_asks_as_the_read(host: Hos
         f"@{host.work}/.env#L1-2": "ask", "@of": "pass", '@"of words"': "pass",
     }.items():  # fmt: skip
         assert await host.decides("Skill", {"skill": "simplify", "args": text}) == expected, text
+    assert await host.decides("Agent", {"prompt": "x"}) == "pass"
+    assert await host.decides("Agent", {"prompt": "x", "isolation": "remote"}) == "ask"  # in the cloud
     host.config.write_text('[rules]\ndeny = ["Skill"]')
     assert await host.decides("Skill", {"skill": "simplify", "args": "@README"}) == "deny"
 

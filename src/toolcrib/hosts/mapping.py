@@ -50,7 +50,7 @@ _GIT_TAKES = lazy_regex(
 )
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
-_IMPORT = lazy_regex(r"(?<!\w)@(?:\"([^\"]{1,400})\"|((?:[^\s\\]|\\ ){1,400}))")
+_IMPORT = lazy_regex(r"(?<!\w)@(?:\"([^\"]+)\"|((?:[^\s\\]|\\.)+))")
 _NAME_END = lazy_regex(r"\W")
 _MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
@@ -81,8 +81,8 @@ def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
         return None
     if touches_nothing(event):
         texts = event.arguments.values() if event.host == "claude" else ()
-        names = {name for text in texts if isinstance(text, str) for name in _imports(text)}
-        return list(_named(names, event.cwd or workspace_of(event), event))
+        folder = os.path.abspath(event.cwd or workspace_of(event))
+        return list(_named({path for text in texts if isinstance(text, str) for path in _imports(text, folder)}, event))
     make = _TABLE.get(event.tool)
     if make is None:
         return None
@@ -123,7 +123,7 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
     for name, given in calls:
         if name not in ("write_file", "edit_file") or "\0" in given["path"]:
             continue
-        whole = os.path.join(event.cwd or workspace_of(event), os.path.expanduser(given["path"]))
+        whole = os.path.abspath(os.path.join(event.cwd or workspace_of(event), os.path.expanduser(given["path"])))
         before, after = (
             texts[whole] if whole in texts else (beginning_of(whole, _MAX_TEXT).decode(errors="replace"),) * 2
         )
@@ -134,30 +134,40 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
         folder, own = os.path.split(whole)
         if event.host == "gemini" and own.casefold() == ".env":
             yield "write_file", {"path": f"{folder}/.gemini/.env", "content": ""}
-        yield from _named(_imports(after) - _imports(before), folder, event)
+        yield from _named(_imports(after, folder) - _imports(before, folder), event)
 
 
-def _named(names: set[str], folder: str, event: HostEvent) -> Calls:
+def _named(paths: set[str], event: HostEvent) -> Calls:
     """Yield what Claude Code reads for an `@FILE` in a text: also in one for a skill. Gemini CLI does so in files."""
-    for path in sorted({os.path.join(folder, os.path.expanduser(each)) for each in names}):
+    for path in sorted(paths):
         if os.path.isfile(path):
             yield "read_file", {"path": path}
-        elif os.path.isdir(path) and touches_nothing(event):
+        elif touches_nothing(event):
             yield "list_dir", {"path": path}
 
 
-def _imports(text: str) -> set[str]:
-    """Return what `@FILE` may name in a text: where the name ends, marks of Markdown may say."""
+def _imports(text: str, folder: str) -> set[str]:
+    """Return what is there of all that `@FILE` may name in a text: where a name ends, marks of Markdown may say. Hosts
+    take `..` from the text alone."""
     found: set[str] = set()
     for each in _IMPORT.finditer(text):
         name = each[1] or each[2].replace("\\ ", " ")
-        found |= {name, *(name[: end.start()] for end in _NAME_END.finditer(name))}
-    return found - {""}
+        name = os.path.expanduser("~") + name[1:] if name.startswith("~/") else name
+        above = [""] if name.startswith("/") else folder.split("/")
+        for part in name.split("/"):
+            ends = [len(part), *(end.start() for end in _NAME_END.finditer(part))] if part.strip(".") else []
+            base = "/".join(above)
+            found |= {path for end in ends if 0 < end < 256 and os.path.exists(path := f"{base}/{part[:end]}")}
+            if part == "..":
+                above = above[:-1] or [""]
+            elif part not in ("", "."):
+                above.append(part)
+    return found
 
 
 def touches_nothing(event: HostEvent) -> bool:
     """Return whether a call is of a tool of the host that does nothing itself, such as its list of things to do."""
-    return not event.server and event.tool in _HARMLESS
+    return not event.server and event.tool in _HARMLESS and event.arguments.get("isolation") != "remote"
 
 
 def is_known(event: HostEvent) -> bool:
