@@ -52,7 +52,7 @@ _GIT_TAKES = lazy_regex(
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
 _IMPORT = lazy_regex(r"(?<!\w)@(?:\"([^\"]+)\"|((?:[^\s\\]|\\.)+))")
 _NAME_END = lazy_regex(r"\W")
-_MAX_TEXT = 4 * 2**20
+_MAX_TEXT, _MAX_DEPTH = 4 * 2**20, 2048
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
 """Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
@@ -155,8 +155,9 @@ def _imports(text: str, folder: str) -> set[str]:
         name = os.path.expanduser("~") + name[1:] if name.startswith("~/") else name
         above = [""] if name.startswith("/") else folder.split("/")
         for part in name.split("/"):
-            ends = [len(part), *(end.start() for end in _NAME_END.finditer(part))] if part.strip(".") else []
-            base = "/".join(above)
+            there = part.strip(".") and len(above) < _MAX_DEPTH
+            ends = [len(part), *(end.start() for end in _NAME_END.finditer(part))] if there else []
+            base = "/".join(above) if there else ""
             found |= {path for end in ends if 0 < end < 256 and os.path.exists(path := f"{base}/{part[:end]}")}
             if part == "..":
                 above = above[:-1] or [""]
