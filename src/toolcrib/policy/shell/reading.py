@@ -8,9 +8,9 @@ would read are walked in turn. A part that was not read is always a `Problem`; i
 from __future__ import annotations
 
 import re
-import shutil
 from functools import cache, lru_cache
 
+from ...boundary.programs import named_programs
 from ...core.text import lazy_regex
 from .command_flow import opens_output, sharing
 from .function_calls import uncalled
@@ -71,7 +71,7 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
 @cache
 def only_sh() -> bool:
     """Return whether this machine has neither bash nor zsh, so that a shell which knows less runs what it is given."""
-    return not any(map(shutil.which, ("/bin/bash", "bash", "zsh")))
+    return not any(found for name in ("/bin/bash", "bash", "zsh") for found in named_programs(name))
 
 
 def _unreadable(command: str) -> Problem | None:
