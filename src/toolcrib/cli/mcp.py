@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import json
 import os
@@ -15,7 +16,7 @@ from ..config.files import read_config_file
 from ..config.foreign_servers import foreign_servers
 from ..config.hide import MASK, is_secret_name
 from ..config.load import is_ourselves
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ToolcribError
 from ..core.text import one_line
 from ..core.wings import absent, has_wing
 from ..policy.plain import plain
@@ -128,6 +129,15 @@ def added(
             f"the whole path: {', '.join(str(Path(word).absolute()) for word in here)}"
         )
     _put(options, {name: entry})
+    if here and not is_url:
+        _accept_here(options, name)
+
+
+def _accept_here(options: Options, name: str) -> None:
+    """Trust the files of a server in this workspace, which the person has just named."""
+    with contextlib.suppress(ToolcribError), options.build(options.settings(quiet=True)) as box:
+        if (files := box.mcp.changed_files(name)) is not None:
+            box.mcp.accept_files(name, files)
 
 
 def imported(
