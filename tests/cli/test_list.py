@@ -63,7 +63,7 @@ def test_a_listing_shows_the_tools_of_an_opened_toolbox(
     cli.write("server.py", SERVER)
     own = cli.home / ".config/toolcrib"
     own.mkdir(parents=True)
-    more = SERVERS.replace("PYTHON", cli.command[0]) if servers else ""
+    more = SERVERS.replace("PYTHON", cli.command[0]).replace("server.py", f"{cli.work}/server.py") if servers else ""
     (own / "config.toml").write_text(CONFIGS[config] + more, encoding="utf-8")
     for name in [name for name in os.environ if name not in cli.env]:
         monkeypatch.delenv(name)
