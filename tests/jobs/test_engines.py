@@ -412,7 +412,13 @@ async def test_the_limit_of_a_worker_holds_over_tags_and_workspaces(engine: JobE
 
     await eventually(two_run)
     await asyncio.sleep(0.3)  # the others would begin now, too
-    assert sorted([(await engine.status(job)).state for job in jobs]) == ["queued", "queued", "running", "running"]
+
+    async def two_wait() -> bool:  # a job that a full worker takes, and gives back, runs for a moment
+        states = sorted([(await engine.status(job)).state for job in jobs])
+        return states == ["queued", "queued", "running", "running"]
+
+    await eventually(two_wait)
+    assert len(begun) == 2
     go.set()
     assert {(await engine.result(job, 20)).state for job in jobs} == {"done"}
     assert sorted(begun) == sorted(jobs)
