@@ -161,13 +161,22 @@ def test_names_that_repeat_each_other_use_little_memory(tmp_path: Path, monkeypa
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("written", ["\tpath = node_modules/p\n", 'path="node_modules/p"\r\n', " PATH =node_modules/p"])
+@pytest.mark.parametrize(
+    "written",
+    ["\tpath = node_modules/p\n", 'path="node_modules/p"\r\n', " PATH =node_modules/p", 'path = "node_modules/p" # x'],
+)
 def test_a_folder_that_only_gitmodules_names(tmp_path: Path, written: str) -> None:
     for folder in (tmp_path, tmp_path / "node_modules/p"):
         folder.mkdir(parents=True, exist_ok=True)
         git(folder, "init", "-q")
     (tmp_path / ".gitmodules").write_text(f'[submodule "p"]\n{written}')
     assert linked_folders(str(tmp_path)) == [str(tmp_path / "node_modules/p")]
+
+
+def test_gitmodules_with_a_line_of_spaces_is_read_in_one_pass(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitmodules").write_text("path = " + " " * 1_000_000)  # an expression tried every two places in it
+    assert linked_folders(str(tmp_path)) == []
 
 
 def test_a_link_on_the_way_is_not_followed(tmp_path: Path) -> None:

@@ -9,18 +9,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..core.text import lazy_regex
 from .own_files import beginning_of
 
 MAX_BYTES = 1 << 28
 _MAX_KEPT = 1 << 23
 _MODULES = ".gitmodules"  # editors run git in the folders that it names, too
-_PATH = lazy_regex(rb'^[ \t]*path[ \t]*=[ \t]*"?([^"\r\n]*[^"\s])', re.MULTILINE | re.IGNORECASE)
 _MAX_BLOCKS = 1_000
 _MAX_PATH = 4096  # bytes: a longer name leads nowhere
 SETTLED_NS = 5_000_000_000
@@ -42,7 +39,7 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
     for name in (_MODULES, *names):
         try:
             if name == _MODULES:
-                inside = map(os.fsdecode, _PATH.findall(beginning_of(f"{folder}/{name}", _MAX_KEPT)))
+                inside = _read(_named_in, f"{folder}/{name}")
             else:
                 inside = _read(_repositories, f"{git}/{name}", len(names) > 1)
             if inside is None:
@@ -69,6 +66,18 @@ def _read(reading: Any, path: str, *how: bool) -> Any:
     mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     settled = status.st_ctime_ns < time.time_ns() - SETTLED_NS
     return (reading if settled else reading.__wrapped__)(path, *how, *mark)
+
+
+@functools.lru_cache(100)
+def _named_in(path: str, *_state: int) -> tuple[str, ...]:
+    """Return the folders that a `.gitmodules` names."""
+    settings = (line.partition(b"=") for line in beginning_of(path, _MAX_KEPT).splitlines())
+    values = (
+        value.strip().removeprefix(b'"').partition(b'"')[0].rstrip()
+        for key, _, value in settings
+        if key.strip().lower() == b"path"
+    )
+    return tuple(map(os.fsdecode, dict.fromkeys(value for value in values if len(value) < _MAX_PATH)))
 
 
 @functools.lru_cache(100)
