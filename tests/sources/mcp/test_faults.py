@@ -19,7 +19,9 @@ from toolcrib.core.output import ToolOutput
 from toolcrib.sources.mcp import servers as servers_module
 from toolcrib.sources.mcp import tool_names
 from toolcrib.sources.mcp.config import server_config
+from toolcrib.sources.mcp.connection import Connection
 from toolcrib.sources.mcp.connector import McpFailure
+from toolcrib.sources.mcp.listed import ListedTool
 from toolcrib.sources.mcp.servers import McpServers
 from toolcrib.sources.mcp.upstream import Upstream
 
@@ -70,6 +72,24 @@ async def test_killed_between_calls_it_is_started_again(client: Any) -> None:
     first = int(str(await call(servers, "pid")))
     os.kill(first, 9)
     await until(lambda: servers.servers["raw"].state != "connected")
+    second = await call(servers, "pid")
+    assert not second.is_error
+    assert int(str(second)) != first
+
+
+async def test_ended_just_before_a_call_it_is_started_again(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = await client(raw(tools=["pid"]))
+    first = int(str(await call(servers, "pid")))
+    tools, ended = servers.enabled[0].tools, list[Connection]()
+    check = tools.check
+
+    async def ends_it(tool: ListedTool, connection: Connection) -> None:
+        await check(tool, connection)
+        if not ended:
+            ended.append(connection)
+            await connection.close()
+
+    monkeypatch.setattr(tools, "check", ends_it)
     second = await call(servers, "pid")
     assert not second.is_error
     assert int(str(second)) != first

@@ -57,6 +57,10 @@ _CHANGES: Mapping[type[object], ListKind] = {
 }
 
 
+class ConnectionOver(ToolError):
+    """The connection ended before the request was sent over it."""
+
+
 class Connection:
     """Create it, `open` it, use `client`, `close` it. It is never opened again.
 
@@ -93,9 +97,9 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        """The SDK's client. Raises ToolError if the connection is over."""
+        """The SDK's client. Raises ConnectionOver."""
         if self._client is None:
-            raise ToolError(f"the connection to MCP server {self.name} is closed")
+            raise ConnectionOver(f"the connection to MCP server {self.name} is closed")
         return self._client
 
     @property

@@ -20,7 +20,7 @@ from ...core.json_values import objects_of
 from ...core.output import ToolOutput
 from ...core.wrap import as_text
 from .config import ServerConfig
-from .connection import Connection
+from .connection import Connection, ConnectionOver
 from .connector import Connectors
 from .downstream import downstream_of
 from .inflight import Expired, InFlight, ProgressTimeout, caller_of, current_call
@@ -166,7 +166,7 @@ async def _answer(connection: Connection, mine: InFlight, work: Operation) -> To
             f"MCP server {connection.name} answered {mine.tool} with something that is not a result: {_first(error)}. "
             "It may have had its effect."
         ) from error
-    except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # it closed before this was written
+    except (ConnectionOver, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # nothing was written
         raise ConnectionLost(False) from error
     finally:
         current_call.reset(token)
