@@ -265,8 +265,6 @@ async def test_a_command_that_gemini_takes_out_of_its_shell_asks(host: Host) -> 
     for folder, expected in (("directory", "deny"), ("dir_path", "allow")):
         given = {"command": "cat private/x", folder: "src"}
         assert await host.decides("run_shell_command", given) == expected, given
-    for command in ("sh -c 'ls -la'", 'bash -c "git status"'):
-        assert await host.decides("run_shell_command", {"command": command}) == "allow", command
 
 
 async def test_what_gemini_searches_where_git_reads_the_search_in_another_way(host: Host) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -253,6 +254,30 @@ def test_everyday_commands_ask_little_behind_a_wall(tmp_path: Path) -> None:
         walled = judge_command(command, place)
         if contained.verdict == "deny" or not (contained.verdict == "allow" or contained.unknown):
             assert walled.verdict != "allow" and not walled.unknown, command
+
+
+SHIFTING = """
+f() { echo x; }; f | eval ls | trap 'echo x' EXIT | export LC_ALL=C; ls | pushd src; ls | exec ls | bash -c ls
+ls 3< README.md | cat 0>&1 | set -f; ls | shopt -s nullglob; ls | let i=1; ls | ls 2>&- | busybox ls
+LANG=C; ls | readonly x=1; ls | for LANG in C; do ls; done | unset x; ls
+"""
+PLAIN = """
+set -euo pipefail; ls | x=a; for f in *.py; do wc -l "$f"; done | bash --version | timeout 5 grep -r x src
+while read -r line; do echo "$line" >&2; done < a | command -v rg && (cd src && ls 2>/dev/null) | echo $(pwd)
+env LC_ALL=C ls 2>&1 | find . -name x -exec wc -l {} + | diff <(sort a) <(sort b)
+"""
+
+
+def test_without_a_wall_only_plain_lines_are_allowed(tmp_path: Path) -> None:
+    """In a real run: what shifts the meaning of later words is where attacks on the judgement found the most."""
+    alone = replace(PLACE, workspace=str(tmp_path), cwd=str(tmp_path), on_disk=True)
+    walled = replace(alone, walled=True)
+    for command in re.split(r" \| |\n", SHIFTING.strip()):
+        found = judge_command(command, alone)
+        assert (found.verdict, found.rule, found.unknown) == ("ask", "shell:shifting", True), command
+        assert judge_command(command, walled).rule != "shell:shifting", command
+    for command in re.split(r" \| |\n", PLAIN.strip()):
+        assert judged(command, alone) == "allow", command
 
 
 UNSURE = [

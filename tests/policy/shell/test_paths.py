@@ -188,7 +188,6 @@ def test_a_folder_that_is_too_large_to_look_for_links_asks(
         ("--output=b", 'for i in *; do git log "$i"; done'),
         ("--files0-from=x", "wc ?*"),
         ("-va[$(id)]", "printf %s *"),
-        ("-k", "set *; ls LD_PRELOAD=src/a.so"),
         ("x --output=b", "for i in *; do git log $i; done"),
         ("src/x y", "for i in src/*; do cat $i; done"),
         ("src/x .*", "for i in */*; do cat ${i}; done"),

@@ -58,7 +58,7 @@ SHOWS = [
     "git diff cfg src", "git diff /dev/null cfg/p*", "git diff /dev/null cfg",
 ]  # fmt: skip
 SHOWS_NONE = [
-    "cat **/*.py", "shopt -s globstar; cat src/**",
+    "cat **/*.py",
     "grep x src", "grep -3 x src/a.py", "ls | grep -A3 x", "ls | grep -nC2 x", "ls | grep -m1 x",
     "grep -r x src", "grep x src/*", "cat *", "cat src/*.py", "cat */*.py", "head -n1 *",
     "rg x src", "find . -name '*.py' -exec cat {} +", "find . -type f -iname '*.md' -exec grep x {} +",

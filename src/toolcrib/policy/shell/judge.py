@@ -23,7 +23,7 @@ from .kinds import KINDS, PATH_KINDS
 from .parts import Command, CommandPlace, Effect, Script, Word
 from .paths import Finding, behind_link, links_out, odd_names
 from .paths import judge as judge_path
-from .reading import read_script
+from .reading import read_script, shifting
 from .repository import beyond_command, folder_is_unknown, shows_password
 from .roles import SHELL_ONLY
 from .sent import LINKERS, carried_off, through_links
@@ -118,6 +118,9 @@ def judge_script(script: Script, place: CommandPlace, depth: int = 0) -> Judgeme
         unknown = unknown and found.unknown
         if best is None or (best.unknown and not found.unknown) or (found.insists and not best.insists):
             best = found
+    if best is None and place.on_disk and not _is_walled(place) and (shifts := shifting(script)) is not None:
+        phrase = "changes what other parts of the line mean, or runs text, and no sandbox is around it"
+        return _say(shifts, Finding("ask", "shell:shifting", phrase, True))
     if best is None:
         return ALLOWED
     return best if best.unknown == unknown else replace(best, unknown=unknown)

@@ -12,12 +12,13 @@ from functools import cache, lru_cache
 
 from ...boundary.programs import named_programs
 from ...core.text import lazy_regex
-from .command_flow import opens_output, sharing
+from .command_flow import SHELLS, opens_output, sharing
 from .function_calls import uncalled
 from .grammar import parse
-from .parts import Problem, Script, Stdin
+from .parts import Command, Problem, Script, Stdin
 from .script_reader import Reader
 from .shell_state import State
+from .table.wordlist import words
 from .tree import Unsure
 
 MAX_LENGTH = 10_000  # characters
@@ -29,6 +30,12 @@ _HIDING = lazy_regex(
 _HISTORY = lazy_regex(r"![^\s=(]|^\^", re.MULTILINE)
 """What `bash -i` replaces by earlier input."""
 _UNUSUAL_SPACE = lazy_regex("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+# They change what later parts of a line mean, or run text.
+_SHIFTING = words(
+    ". alias builtin busybox declare dirs enable eval exec export getopts hash let local mapfile popd pushd readarray"
+    " readonly shopt source toybox trap typeset unalias unset wait"
+)
+_PLAIN_SET = lazy_regex(r"[-+](?:[eux]+o?|o)|errexit|nounset|xtrace|pipefail")
 
 
 @lru_cache(maxsize=512)
@@ -84,3 +91,29 @@ def _unreadable(command: str) -> Problem | None:
     if match is None:
         return None
     return Problem("ask", "shell:control", f"the command holds the character U+{ord(match.group()):04X}", match.group())
+
+
+def shifting(script: Script) -> Command | None:
+    """Return the first command that changes what other parts of the line mean, or that runs text or a function; None in
+    a plain line.
+
+    What such a line does, bash, zsh and dash differ in, and each of many attacks found one more way.
+    """
+    for each in script.commands:
+        if each.function is not None or not (_SHIFTING | SHELLS).isdisjoint(each.via):
+            return each
+        if each.args and (each.program in _SHIFTING or each.program == "set") and not _is_plain_set(each):
+            return each
+        if not each.words and any(name != name.lower() for name, _ in each.assigns):  # programs may obey it
+            return each
+        for redirect in each.redirects:
+            output = redirect.op == ">&" and redirect.target is not None and redirect.target.text in ("1", "2")
+            if redirect.op in (">&", "<&", "<>") and not (output and redirect.fd != 0):
+                return each
+            if (redirect.fd or 0) > 2:
+                return each
+    return None
+
+
+def _is_plain_set(command: Command) -> bool:
+    return command.program == "set" and all(_PLAIN_SET.fullmatch(word.text or "") for word in command.args)
