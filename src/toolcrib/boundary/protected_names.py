@@ -31,40 +31,39 @@ _SHELL = "a shell runs it at start"
 _LOGIN = "it is run when you log in"
 _DESKTOP = "Library/Application Support" if sys.platform == "darwin" else ".config"
 _NAMED = "version control runs the hooks and programs that it names"
+_ENTERED = "the shell runs what it names on entering the directory"
+_AGENT = "it says what an agent may run"
+_EDITOR = "the editor runs tasks and settings from it"
 _REPL = "the interpreter runs it when it is started there"
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
     (_NAMED, (".hg/hgrc", ".hg/hgrc-not-shared", ".hgrc", ".config/hg", ".pijul/config", "_darcs/prefs/defaults")),
     (_NAMED, (".jj/repo/config.toml", ".jj/workspace-config.toml", ".jjconfig.toml", ".config/jj")),
+    (_NAMED, (".git/lazygit.yml", ".lazygit.yml", ".sl/config", ".git/sl/config", ".git/gbp.conf")),
     ("Jujutsu runs git in it", (".jj/repo/store/git/config", ".jj/repo/store/git/hooks")),
     ("Mercurial reads settings from the folder that it names", (".hg/sharedpath",)),
-    ("it says what an agent may run", (".mcp.json", ".claude", ".codex", ".cursor/mcp.json", ".cursor/hooks.json")),
-    ("it says what an agent may run", (".gemini", ".kiro", ".roo/mcp.json", ".amazonq/mcp.json", "opencode.json")),
-    ("it says what an agent may run", ("opencode.jsonc", ".opencode", "crush.json", ".crush.json", ".qwen")),
-    ("it says what an agent may run", (".continue", ".kilocode/mcp.json", ".junie/mcp", ".trae/mcp.json")),
-    (
-        "it says what an agent may run",
-        (".github/copilot", ".github/extensions", ".github/lsp.json", ".github/mcp.json"),
-    ),
-    ("it says what an agent may run", (".cursor/cli.json", ".cursor/sandbox.json", ".cursor/permissions.json")),
-    ("it says what an agent may run", (".cursor/worktrees.json", ".cursor/environment.json", ".claude.json")),
-    ("an agent runs the commands in it", (".aider.conf.yml",)),
-    ("it says what an agent may run", (".windsurf/hooks.json", ".github/hooks", ".copilot", ".vs/mcp.json")),
-    ("it says what an agent may run", (".codeium", ".jetbrains/acp.json", ".config/goose", ".config/opencode")),
-    ("it says what an agent may run", (".amp", ".config/amp", ".config/crush", f"{_DESKTOP}/Claude")),
-    ("the editor runs tasks and settings from it", (".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json")),
-    (
-        "the editor runs tasks and settings from it",
-        (".fleet", ".theia", ".run", ".helix", ".config/zed", ".config/helix"),
-    ),
-    ("the editor runs tasks and settings from it", (f"{_DESKTOP}/Code", f"{_DESKTOP}/VSCodium", f"{_DESKTOP}/Cursor")),
-    ("the editor runs tasks and settings from it", (f"{_DESKTOP}/Windsurf", f"{_DESKTOP}/JetBrains")),
+    (_AGENT, (".mcp.json", ".claude", ".codex", ".cursor/mcp.json", ".cursor/hooks.json", ".clinerules/hooks")),
+    (_AGENT, (".gemini", ".kiro", ".roo/mcp.json", ".amazonq/mcp.json", "opencode.json", ".iflow", ".codebuddy")),
+    (_AGENT, ("opencode.jsonc", ".opencode", "crush.json", ".crush.json", ".qwen", ".qoder", ".grok", ".vibe")),
+    (_AGENT, (".continue", ".kilocode/mcp.json", ".kilo", "kilo.json", "kilo.jsonc", ".junie/mcp", ".trae/mcp.json")),
+    (_AGENT, (".github/copilot", ".github/extensions", ".github/lsp.json", ".github/mcp.json", ".warp/.mcp.json")),
+    (_AGENT, (".cursor/cli.json", ".cursor/sandbox.json", ".cursor/permissions.json", ".factory", ".pi", ".augment")),
+    (_AGENT, (".cursor/worktrees.json", ".cursor/environment.json", ".claude.json", ".openhands", "gptme.toml")),
+    (_AGENT, (".aider.conf.yml", ".windsurf/hooks.json", ".github/hooks", ".copilot", ".vs/mcp.json")),
+    (_AGENT, (".codeium", ".jetbrains/acp.json", ".config/goose", ".config/opencode")),
+    (_AGENT, (".amp", ".config/amp", ".config/crush", f"{_DESKTOP}/Claude")),
+    (_EDITOR, (".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".project", ".externalToolBuilders")),
+    (_EDITOR, (".fleet", ".theia", ".run", ".helix", ".config/zed", ".config/helix", ".kateproject")),
+    (_EDITOR, (f"{_DESKTOP}/Code", f"{_DESKTOP}/VSCodium", f"{_DESKTOP}/Cursor")),
+    (_EDITOR, (f"{_DESKTOP}/Windsurf", f"{_DESKTOP}/JetBrains")),
     ("the editor loads extensions from it", (".cursor/extensions", ".windsurf/extensions", ".vscode-oss")),
     ("the editor loads extensions from it", (".vscode-server", ".cursor-server", ".windsurf-server")),
-    ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".vimrc")),
-    ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit", ".pdbrc")),
+    ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".lazy.lua", ".vimrc")),
+    ("the editor runs it to complete code", (".ycm_extra_conf.py",)),
+    ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit", ".pdbrc", ".perldb")),
     (_REPL, (".Rprofile", ".irbrc", ".pryrc", ".iex.exs", ".ghci", ".ocamlinit", ".octaverc", ".erlang")),
+    (_REPL, (".Renviron", ".RData", ".config/irb", "irb.rc", "_irbrc", "$irbrc", "startup.m")),
     (_SHELL, (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile")),
     (_SHELL, (".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish", ".bash_aliases", ".inputrc")),
     (_SHELL, (".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".bash_completion", ".oh-my-zsh")),
@@ -81,7 +80,9 @@ _BY_REASON = (
     ("tmux runs commands from it", (".tmux.conf", ".config/tmux")),
     ("docker and podman run the programs that it names", (".docker/config.json", ".docker/cli-plugins")),
     ("docker and podman run the programs that it names", (".docker/contexts", ".config/containers")),
-    ("direnv runs it on entering the directory", (".envrc",)),
+    ("direnv runs it on entering the directory", (".envrc", ".envrc.local", ".envrc.private", ".direnv")),
+    (_ENTERED, ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".mise", "mise/config.toml")),
+    (_ENTERED, (".config/mise", ".config/mise.toml", ".tool-versions", ".rvmrc", ".autoenv.zsh")),
     ("Python runs it at every start, if its folder is on PYTHONPATH", ("sitecustomize.py", "usercustomize.py")),
     ("it says what Toolcrib allows", ("toolcrib.toml", "toolcrib.json")),
 )
@@ -93,7 +94,9 @@ PROTECTED_NAMES = tuple(ProtectedName(name, reason) for reason, names in _BY_REA
 REPOSITORY = ProtectedName(".git", "git keeps settings and lists of commands there")
 
 # In a folder with HEAD and objects (a repository, whatever it is called) these are what `.git/…` is elsewhere.
-REPOSITORY_NAMES = frozenset({"config", "hooks", "config.worktree", "commondir", "worktrees", "modules"})
+REPOSITORY_NAMES = frozenset({
+    "config", "hooks", "config.worktree", "commondir", "worktrees", "modules", "lazygit.yml",
+})  # fmt: skip
 
 
 # Folders of a repository in which no other one lies: a submodule may be called `a/b`, and another one, or nothing, `a`.

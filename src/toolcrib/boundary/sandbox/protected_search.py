@@ -22,7 +22,7 @@ _GIT_NAMES = (".git/commondir", ".git/worktrees")
 NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
 # A folder with HEAD and objects is a repository, whatever its name: git uses it as the current folder, and a `.git`
 # file can point to it.
-REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
+REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees", "lazygit.yml")
 _BY_FIRST: dict[str, list[str]] = {}
 for _name in NAMES:
     _BY_FIRST.setdefault(_name.partition("/")[0], []).append(_name)
