@@ -89,6 +89,8 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     """Return what a command that starts in `cwd` runs or loads in writable folders."""
     roots = {os.path.realpath(each) for each in writable}
     folder = os.path.realpath(cwd)
+    if tuple(words[1:3]) == ("-P", "-m"):  # Python looks for no module here
+        words = (words[0], *words[4:])
     words = ["." if word and _in(folder, word[:4096]) == folder else word for word in words]
     names = looked_for_by(words)
     hashed: dict[str, None] = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.sources.mcp.listed import ListedTool
 from toolcrib.sources.mcp.relay import Relay
-from toolcrib.sources.mcp.server_start import start_of
+from toolcrib.sources.mcp.server_start import start_of, words_of
 from toolcrib.sources.mcp.upstream import Upstream
 
 
@@ -49,6 +51,21 @@ def test_a_server_of_all_workspaces_is_of_one_if_it_names_it(tmp_path: Path, giv
     config = replace(server_config("a", {"command": "python3", **named}), everywhere=True)
     start = start_of(config, tmp_path)
     assert start is not None and start.everywhere is everywhere
+
+
+def test_a_python_server_of_all_workspaces_loads_none_of_their_modules(tmp_path: Path) -> None:
+    """So it asks nothing in a Python project. One that names the workspace means its modules."""
+    (tmp_path / "server.py").write_text("print('not this one')")
+    config = replace(server_config("a", {"command": sys.executable, "args": ["-m", "server"]}), everywhere=True)
+    start = start_of(config, tmp_path)
+    assert start is not None and start.words == (sys.executable, "-P", "-m", "server")
+    starts = Starts([tmp_path], tmp_path.parent / "starts")
+    assert starts.doubt(start) is None and starts.host_files([start]) == ()
+    ran = subprocess.run(start.words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.stdout, "No module named server" in ran.stderr) == ("", True)
+    for named in (replace(config, cwd=str(tmp_path)), replace(config, everywhere=False), replace(config, command="uv")):
+        assert "-P" not in words_of(named, tmp_path)
+    assert starts.host_files([start_of(replace(config, env={"PYTHONPATH": "."}), tmp_path) or start]) != ()
 
 
 def _closed(folder: Path, doubts: list[Any], accepted: list[str]) -> Upstream:

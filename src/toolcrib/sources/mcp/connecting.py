@@ -24,7 +24,7 @@ from .client_services import ClientServices
 from .config import ServerConfig, secrets_in
 from .downstream import Downstream
 from .relay import ListKind, Relay
-from .server_start import BIN, folder_of, server_environment, start_of
+from .server_start import BIN, folder_of, server_environment, start_of, words_of
 from .stdio_transport import StdioTransport
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
         raise ToolError("this process is that server: it is Toolcrib, and has itself in its settings")
     if len(behind) >= MAX_DEPTH:
         raise ToolError(f"Toolcrib was started by Toolcrib {MAX_DEPTH} times over: does a server of it start Toolcrib?")
-    args = [services.resolve(arg, asker) for arg in config.args]
+    command, *args = words_of(config, services.workspace)
+    args = [services.resolve(arg, asker) for arg in args]
     _learn(args, services)
     env = {**server_environment(services.environ, values), BEHIND: ",".join((*behind, own))}
     cwd = folder_of(config, services.workspace)
@@ -119,9 +120,9 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
     if start is not None:
         env = {**services.starts.check(start), **env}
     try:
-        found, *args = services.starts.command([config.command or "", *args], cwd, env["PATH"])
+        found, *args = services.starts.command([command, *args], cwd, env["PATH"])
     except ToolError as error:
-        ours = os.path.join(sys.prefix, BIN, config.command or "")
+        ours = os.path.join(sys.prefix, BIN, command)
         if not os.path.exists(ours):
             raise
         raise ToolError(f"{error}; write {ours} for the one in Toolcrib's own environment") from None

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...boundary.environment import command_environment
-from ...boundary.programs import loads_something
+from ...boundary.programs import loads_something, named_programs
+from ...core.text import lazy_regex
 from ...policy.starts import DeclaredStart
 from .config import ServerConfig
 
+_PYTHON, _OPTION_P = lazy_regex(r"python3\.(\d+)"), 11
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 
@@ -19,19 +21,38 @@ def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:
     """Return the start of a local server outside the sandbox; None for any other server."""
     if config.command is None or config.fault is not None or config.sandbox not in (None, "none"):
         return None
-    words = (config.command, *config.args)
-    variables = tuple(
-        f"{name}={value}" for name, value in sorted(config.env.items()) if loads_something(name) or name == "PATH"
-    )
-    folder = folder_of(config, workspace)
     path = server_environment(os.environ, config.env)["PATH"]
-    places = (str(workspace), os.path.realpath(workspace))
-    meant = any(place in word for word in (*words, *variables) for place in places)
-    meant = meant or os.path.isabs(os.path.expanduser(config.cwd or ""))
     return DeclaredStart(
-        f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables, path,
-        config.everywhere and not meant,
+        f"MCP server {config.name}", words_of(config, workspace), folder_of(config, workspace), _REMEDY + config.name,
+        _variables(config), path, _is_everywhere(config, workspace),
     )  # fmt: skip
+
+
+def words_of(config: ServerConfig, workspace: Path) -> tuple[str, ...]:
+    """Return the command of a local server. `python -m NAME` of the person's own settings gets -P where Python has that
+    option (3.11 on): it looks for no module in whatever workspace is opened."""
+    words = (config.command or "", *config.args)
+    if words[1:2] != ("-m",) or not _is_everywhere(config, workspace):
+        return words
+    path = server_environment(os.environ, config.env)["PATH"]
+    program = os.path.basename(os.path.realpath(next(named_programs(words[0], path), "")))
+    version = _PYTHON.fullmatch(program)
+    return (words[0], "-P", *words[1:]) if version and int(version[1]) >= _OPTION_P else words
+
+
+def _is_everywhere(config: ServerConfig, workspace: Path) -> bool:
+    """Return whether a server starts in every workspace, and its words, variables and folder do not name this one."""
+    texts, places = (config.command or "", *config.args, *_variables(config)), (workspace, os.path.realpath(workspace))
+    meant = os.path.isabs(os.path.expanduser(config.cwd or "")) or any(
+        str(at) in each for each in texts for at in places
+    )
+    return config.everywhere and not meant
+
+
+def _variables(config: ServerConfig) -> tuple[str, ...]:
+    """Return the variables of a server that make a program load something, as `NAME=value`."""
+    given = sorted(config.env.items())
+    return tuple(f"{name}={value}" for name, value in given if loads_something(name) or name == "PATH")
 
 
 def folder_of(config: ServerConfig, workspace: Path) -> Path:
