@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
 
-from toolcrib import ImageBlock, ToolContext, ToolOutput, tool
+from toolcrib import ImageBlock, Tool, ToolContext, ToolOutput, tool
+from toolcrib.adapters import langchain
 from toolcrib.adapters.langchain import langchain_tools, tool_from_langchain
 from toolcrib.testing import temporary_toolbox
 from toolcrib.toolbox import Toolbox
@@ -136,6 +138,56 @@ async def test_a_yes_to_a_request_that_has_ended_asks_again() -> None:
         box.approvals.expire(box.approvals.pending()[0]["id"])
         assert "needs approval" in texts(await graph.ainvoke(Command(resume=True), CONFIG))[0]
     assert RAN == []
+
+
+def two_calls_in_one_node(box: Toolbox) -> Any:
+    """A graph whose model makes two calls in one message. The second asks first, and is found later."""
+    second_was_asked = threading.Event()
+
+    def preview_of_late(args: Any, ctx: Any) -> str:
+        second_was_asked.wait(5)
+        return "late"
+
+    def preview_of_large(args: Any, ctx: Any) -> str:
+        second_was_asked.set()
+        return "large"
+
+    def ran(arguments: Any) -> str:
+        RAN.append(arguments["name"])
+        return "done"
+
+    schema = {"name": "string", "text": {"type": "string", "default": ""}}
+    for name, preview in (("late", preview_of_late), ("large", preview_of_large)):
+        box.registry.register(
+            Tool.from_schema(name, name, schema, ran, category="network_write", preview=preview, idempotent=False)
+        )
+    calls = [
+        {"id": "1", "name": "late", "args": {"name": "late"}},
+        {"id": "2", "name": "large", "args": {"name": "large", "text": "x" * 500_000}},
+    ]
+    graph: Any = StateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [AIMessage("", tool_calls=calls)]})
+    graph.add_node("tools", ToolNode(langchain_tools(box)))
+    graph.add_edge(START, "model")
+    graph.add_edge("model", "tools")
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+@pytest.mark.parametrize("in_another_process", [False, True])
+async def test_an_answer_is_only_for_the_question_that_was_shown(in_another_process: bool) -> None:
+    async with temporary_toolbox(builtin=False) as box:
+        graph = two_calls_in_one_node(box)
+        before = asyncio.all_tasks()
+        (waits,) = (await graph.ainvoke(START_WITH, CONFIG))["__interrupt__"]
+        await asyncio.gather(*asyncio.all_tasks() - before, return_exceptions=True)  # the other call goes on
+        assert len(box.approvals.pending()) == 2
+        if in_another_process:
+            langchain._shown.clear()
+        result = await graph.ainvoke(Command(resume=True), CONFIG)
+        shown = [] if in_another_process else [waits.value["tool"]]
+        assert shown == RAN
+        assert "__interrupt__" not in result
+        assert all(text == "done" or "needs approval" in text for text in texts(result))
 
 
 def test_a_graph_without_a_loop() -> None:

@@ -8,6 +8,7 @@ An error is a `ToolMessage` with the status "error". Outside a graph nobody can 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.json_values import as_object
 from ..core.output import ImageBlock, ToolOutput
+from ..core.threads import shared_threads
 from ..core.tool import Tool
 from ..policy.requests import Decision, denial
 from .questions import Question, answer_request, call_approved, open_request, question_of, shown
@@ -40,7 +42,21 @@ class _Asked(NamedTuple):
     context: ToolContext
 
 
+class _Answer(NamedTuple):
+    """What a person has answered. `is_unsure`: another process has shown the question, perhaps that of another call."""
+
+    decision: Decision
+    is_unsure: bool
+
+
+_SENT = ("__pregel_push",)
+"""How LangGraph marks a run of a node that one `Send` has begun."""
 _asked: ContextVar[_Asked] = ContextVar("toolcrib_langchain_call")
+MAX_SHOWN = 10_000
+_shown: dict[str, str] = {}
+"""The question that each run of a node has shown, by the id of the run. Several calls may be in one, and LangGraph
+gives the answer to the one that asks for it first: so only the one that was shown may ask."""
+_shown_lock = threading.Lock()
 
 
 def langchain_tools(box: Toolbox, context: ToolContext | None = None) -> list[BaseTool]:
@@ -81,14 +97,14 @@ class LangchainTool(BaseTool):
         asked = _asked.get()
         output, waits, is_new = await self._call(asked)
         if waits is not None and (said := _ask(waits)) is not None and not is_new:
-            output = await self._answer(asked, said)
+            output = await self._answer(asked, said, waits) or output
         return _result(output)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         asked = _asked.get()
         output, waits, is_new = self.box.run_sync(self._call(asked))
         if waits is not None and (said := _ask(waits)) is not None and not is_new:
-            output = self.box.run_sync(self._answer(asked, said))
+            output = self.box.run_sync(self._answer(asked, said, waits)) or output
         return _result(output)
 
     def _read(self, given: Any, config: RunnableConfig | None) -> _Asked:
@@ -107,14 +123,20 @@ class LangchainTool(BaseTool):
         box: Toolbox = self.box
         call = self.name, asked.arguments
         if asked.id is not None and (row := await open_request(box, asked.id, asked.context, call)) is not None:
-            return ToolOutput(), shown(row), False
+            text = f"{self.name} was not run: it needs approval, and another call was asked about. Make the call again."
+            return ToolOutput.error(text, "pending"), shown(row), False
         since = time.time()
         output = await box.call(self.name, asked.arguments, asked.context, call_id=asked.id)
         waits = await question_of(box, output)
         return output, waits, waits is not None and waits["created"] >= since
 
-    async def _answer(self, asked: _Asked, said: Decision) -> ToolOutput:
-        box, call_id = self.box, asked.id or ""
+    async def _answer(self, asked: _Asked, answer: _Answer, waits: Question) -> ToolOutput | None:
+        """Pass an answer on. None if it may be for another question."""
+        box, call_id, said = self.box, asked.id or "", answer.decision
+        if answer.is_unsure:
+            rows = await shared_threads.run(box.approvals.pending)
+            if any(r["session_id"] == asked.context.session_id and r["id"] != waits["approval_id"] for r in rows):
+                return None
         if said.approve:
             return await call_approved(box, self.name, asked.arguments, asked.context, call_id, said)
         row = await open_request(box, call_id, asked.context, (self.name, asked.arguments))
@@ -123,17 +145,28 @@ class LangchainTool(BaseTool):
         return denial(self.name, said.reason)
 
 
-def _ask(waits: Question) -> Decision | None:
-    """Interrupt the graph, or return what a person has answered. None outside a graph."""
+def _ask(waits: Question) -> _Answer | None:
+    """Interrupt the graph, or return what a person has answered. None outside a graph, and for a call that runs in one
+    node with another one, whose question was shown."""
+    config = ensure_config()
+    run: Any = config.get("configurable", {}).get("checkpoint_ns")
+    by_itself = config.get("metadata", {}).get("langgraph_path", ())[:1] == _SENT
+    with _shown_lock:
+        is_new = run not in _shown
+        if run and _shown.setdefault(run, waits["approval_id"]) != waits["approval_id"]:
+            return None
+        if len(_shown) > MAX_SHOWN:
+            del _shown[next(iter(_shown))]
     try:
         said: Any = interrupt(waits)
     except (RuntimeError, KeyError):  # which of them depends on the version
         return None
+    decision = Decision(said is True, approver="langchain")
     if isinstance(said, Mapping):
         given = cast("Mapping[str, Any]", said)
         reason, arguments = str(given.get("reason", "")), given.get("arguments")
-        return Decision(given.get("approve") is True, reason, arguments, approver="langchain")
-    return Decision(said is True, approver="langchain")
+        decision = Decision(given.get("approve") is True, reason, arguments, approver="langchain")
+    return _Answer(decision, is_new and not by_itself)
 
 
 def _result(output: ToolOutput) -> Any:
