@@ -39,9 +39,9 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
     for name in (_MODULES, *names):
         try:
             if name == _MODULES:
-                inside = _read(_named_in, f"{folder}/{name}")
+                inside = read_while_same(_named_in, f"{folder}/{name}")
             else:
-                inside = _read(_repositories, f"{git}/{name}", len(names) > 1)
+                inside = read_while_same(_repositories, f"{git}/{name}", len(names) > 1)
             if inside is None:
                 inside = map(os.fsdecode, _entries(beginning_of(f"{git}/{name}", MAX_BYTES), len(names) > 1))
         except OSError:
@@ -60,7 +60,7 @@ def _files(git: str) -> list[str]:
     return ["index", *(name for name in os.listdir(git) if name.startswith("sharedindex."))]
 
 
-def _read(reading: Any, path: str, *how: bool) -> Any:
+def read_while_same(reading: Any, path: str, *how: bool) -> Any:
     """Return what `reading` finds in an index, which is read again when it has changed. Raises OSError."""
     status = os.stat(path)
     mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -110,7 +110,7 @@ def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | Non
     """Return what in an index makes git read a file outside its work tree: a name with `..` or from `/`, which git
     takes as it is, or one behind a link (`git grep` follows it). None if nothing does."""
     try:
-        found = [_read(_outline, f"{git}/{name}") for name in _files(git)]
+        found = [read_while_same(_outline, f"{git}/{name}") for name in _files(git)]
     except OSError:
         return None
     except ValueError:

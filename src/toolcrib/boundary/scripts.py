@@ -91,7 +91,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     folder = os.path.realpath(cwd)
     if tuple(words[1:3]) == ("-P", "-m"):  # Python looks for no module here
         words = (words[0], *words[4:])
-    words = ["." if word and _in(folder, word[:4096]) == folder else word for word in words]
+    words = ["." if word and path_in(folder, word[:4096]) == folder else word for word in words]
     names = looked_for_by(words)
     hashed: dict[str, None] = {}
     kept: dict[str, None] = {}
@@ -173,16 +173,16 @@ def _named(words: Sequence[str], folder: str) -> Iterator[str]:
             continue
         if number == 0 and not os.path.dirname(word) and not SIGNS.search(word):
             continue  # a program on PATH
-        if number == 0 and _in(folder, word) != folder:
-            yield _in(folder, word)
+        if number == 0 and path_in(folder, word) != folder:
+            yield path_in(folder, word)
         if variable := _FOLDERS.fullmatch(word):
-            paths = (_in(folder, text) for text in variable[1].split(os.pathsep) if text and len(text) <= 4096)
+            paths = (path_in(folder, text) for text in variable[1].split(os.pathsep) if text and len(text) <= 4096)
             yield from (path for path in paths if path != folder and not os.path.lexists(path))
         texts = {text for text in (word, word.partition("=")[2]) if len(text) <= 4096}
         if SIGNS.search(word):  # the text of `bash -c` or `python -c`, a variable with several folders
             texts |= {text for text in SIGNS.split(_HERE.sub(".", word)) if len(text) <= 4096}
             behind = (f".{text}" for text in _BEHIND_UNKNOWN.findall(word) if len(text) <= 4096)
-            texts |= {text for text in behind if os.path.lexists(_in(folder, text))}
+            texts |= {text for text in behind if os.path.lexists(path_in(folder, text))}
         texts |= {text[2:] for text in texts if text[:1] == "-" != text[1:2]} | {
             text[1:] for text in texts if text[:1] == "@"
         }
@@ -211,12 +211,12 @@ def _meant(text: str, folder: str) -> Iterator[str]:
     """Yield the paths that a word may mean: a path that is there, one with the ending that a program adds, or, if a
     part of it is only known later, all that it could be."""
     if "$" in text or any(sign in text for sign in "*?["):
-        above = _in(folder, os.path.dirname(re.split(r"[$*?\[]", text)[0]))
+        above = path_in(folder, os.path.dirname(re.split(r"[$*?\[]", text)[0]))
         if above != folder and os.path.isdir(above) and "$" not in text[:1]:
             yield above
-        yield from (os.path.normpath(each) for each in itertools.islice(glob.iglob(_in(folder, text)), MAX_FILES))
+        yield from (os.path.normpath(each) for each in itertools.islice(glob.iglob(path_in(folder, text)), MAX_FILES))
         return
-    path = _in(folder, text)
+    path = path_in(folder, text)
     if path == folder:
         return
     if os.path.lexists(path):
@@ -229,7 +229,7 @@ def _meant(text: str, folder: str) -> Iterator[str]:
         yield path  # it must not appear
 
 
-def _in(folder: str, text: str) -> str:
+def path_in(folder: str, text: str) -> str:
     return without_dots(os.path.join(folder, os.path.expanduser(text)))
 
 
@@ -240,14 +240,14 @@ def _looks_here(words: Sequence[str], folder: str) -> bool:
     texts = [text for word in words for text in (SIGNS.split(_HERE.sub(".", word)) if SIGNS.search(word) else [word])]
     python = False
     for text in texts:
-        if python and (_FROM_HERE.fullmatch(text) or (text and _in(folder, text) == folder)):
+        if python and (_FROM_HERE.fullmatch(text) or (text and path_in(folder, text) == folder)):
             return True
         if _PYTHON.fullmatch(os.path.basename(text)):
             python = True
-        elif os.path.isfile(_in(folder, text)):
+        elif os.path.isfile(path_in(folder, text)):
             python = False  # a script: Python looks in its folder
     paths = [path for word in words if word.startswith("PYTHONPATH=") for path in word[11:].split(os.pathsep)]
-    return any(_in(folder, path) == folder for path in paths)
+    return any(path_in(folder, path) == folder for path in paths)
 
 
 def _explained(script: str, cwd: str, roots: Iterable[str], internal: bool) -> Iterator[str]:
@@ -375,11 +375,11 @@ def _commands_in(path: str, folder: str, roots: Collection[str], names: frozense
             yield from _beside(script, roots, folder)
     if DOCKERFILE in names and _is_settings(path):
         words = [word.partition(":")[0] for word in dict.fromkeys(_WORD_IN_TEXT.findall(text_of(path)))]
-        paths = [_in(folder, word) for word in words if word and len(word) < 4096]
+        paths = [path_in(folder, word) for word in words if word and len(word) < 4096]
         contexts = [each for each in paths if os.path.isdir(each) and within_any(each, roots)]
         yield from (os.path.join(each, DOCKERFILE) for each in contexts)
         for at in dict.fromkeys([folder, *contexts]):
-            files = (_in(at, word) for word in words if word and len(word) < 4096)
+            files = (path_in(at, word) for word in words if word and len(word) < 4096)
             yield from (each for each in files if os.path.isfile(each) and within_any(each, roots))
 
 
@@ -388,7 +388,7 @@ def _included(path: str, folder: str) -> Iterator[str]:
     pending = [path]
     for each in pending:  # it grows
         for line in _MAKE_INCLUDE.findall(text_of(each)):
-            found = [found for word in line.split() for found in (_in(folder, word), *_meant(word, folder))]
+            found = [found for word in line.split() for found in (path_in(folder, word), *_meant(word, folder))]
             yield from found
             pending += [more for more in found if more not in pending and len(pending) < MAX_FILES]
 
@@ -404,7 +404,7 @@ def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
         named |= {
             at: os.path.isdir
             for word in _CD.findall(text[:_MAX_COMMANDS])
-            if (at := _in(folder, word[:4096])) not in roots
+            if (at := path_in(folder, word[:4096])) not in roots
         }
     for word in (word for word in _RUN.findall(text[:_MAX_COMMANDS]) if len(word) < 4096):
         paths = (os.path.join(folder, name) for name in (word, word.replace(".", "/")))

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from .._version import __version__
+from ..boundary.agent_settings import named_by_agents
 from ..boundary.git_settings import named_by_git
 from ..boundary.host_files import environment_in
 from ..boundary.host_starts import STARTS
@@ -191,11 +192,12 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
     detail = f"in the workspace, and protected: {', '.join(own)}" if own else f"{sys.prefix}, outside the workspace"
     yield DoctorFinding("own environment", True, detail, needed=False)
     roots = [os.path.realpath(root) for root in writable]
-    named = [os.path.relpath(each.path, root) for root in roots for each in named_by_git(root, [root])]
-    if named:
-        shown = f"{', '.join(named[:5])}{' …' if len(named) > 5 else ''}"
-        detail = f"its settings name these in the workspace, which are protected: {shown}"
-        yield DoctorFinding("git", True, detail, needed=False)
+    for who, finds in (("git", named_by_git), ("other agents", named_by_agents)):
+        named = [os.path.relpath(each.path, root) for root in roots for each in finds(root, [root])]
+        if named:
+            shown = f"{', '.join(named[:5])}{' …' if len(named) > 5 else ''}"
+            detail = f"settings name these in the workspace, which are protected: {shown}"
+            yield DoctorFinding(who, True, detail, needed=False)
     starts = Starts(writable, StateFolder.for_workspace(settings.workspace).path.parent / "starts")
     for each in declared_starts(settings):
         yield _declared(starts, each)

@@ -1,0 +1,107 @@
+"""Find the files of a workspace that the settings of other agents name in a command (a hook, a server, a status line):
+the agent runs them outside any wall.
+
+JSON with comments and TOML are read by their strings alone. What such a file imports, and what a package manager runs,
+is not followed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..core.text import lazy_regex
+from .git_index import read_while_same
+from .host_file import HostFile, both_names
+from .launchers import SIGNS
+from .programs import beneath, loads_something
+from .protected_names import AGENT_SETTINGS, protected_by
+from .script_imports import text_of
+from .scripts import SCRIPTS, path_in
+
+_MAX_BYTES = 1 << 18  # of one file
+_MAX_WORDS = 1_000
+_MAX_FILES = 50  # of one folder with settings
+_MAX_FOLDERS = 10  # that commands name: their other words may be seen from there
+_ENDS = (".json", ".jsonc", ".toml")
+_FIRSTS = dict.fromkeys(name.split("/")[0] for name in AGENT_SETTINGS)
+_CALLED = {"mcp": "Claude Code", "claude": "Claude Code", "github": "GitHub Copilot", "vscode": "VS Code"}
+_STRING = lazy_regex(r"""\"((?:[^"\\\n]|\\.)*)"?\s*([:=]?)|'([^'\n]*)'|(?<![\w-])([\w-]+)[ \t]*=""")
+_RUN = lazy_regex(  # keys, in lower case, whose values are a command, a part of one, or the folder where it runs
+    r"\w*command|args|\w*helper|bash|powershell|notify|install|start|setup-worktree.*|aws\w+|\w*cwd|dir(ectory)?"
+)
+_VARIABLE = lazy_regex(r"""(["']?)(?:\$\{[^{}\n]*\}|\$(?:env:)?\w+|\$\([^()\n]*\)|%\w+%)\1(?=/)""")
+_QUOTED = lazy_regex(r"""["']([^"'\n]+)["']""")
+
+
+def named_by_agents(root: str, folders: Iterable[str]) -> list[HostFile]:
+    """Return the files beneath `root` (its real path) that a command in the settings in one of these folders, or above
+    it, names. What is not there yet counts, too, if it is written as the path of a script."""
+    found: dict[str, HostFile] = {}
+    seen: set[str] = set()
+    for folder in folders:
+        while folder not in seen:
+            seen.add(folder)
+            for settings in _settings(folder):
+                bases = [folder] if beneath(folder, root) else [folder, root]
+                agent = settings[len(folder) :].strip("/.").replace(".", "/").split("/")[0]
+                who = _CALLED.get(agent, agent.capitalize())
+                why = f"{who} runs it outside the sandbox, as you ({os.path.relpath(settings, root)} names it)"
+                for path in both_names(_files(_read(_words, settings), bases, root)):
+                    if beneath(path, root) and protected_by(path[len(root) :]) is None:
+                        found.setdefault(path, HostFile(path, why))
+            folder = os.path.dirname(folder)
+    return list(found.values())
+
+
+def _settings(folder: str) -> Iterator[str]:
+    """Yield the files with settings of agents in a folder."""
+    for path in _read(_there, folder):
+        yield from [path] if path.endswith(_ENDS) else _read(_listed, path)
+
+
+def _read(reading: Any, path: str) -> tuple[str, ...]:
+    try:
+        return read_while_same(reading, path)
+    except OSError:
+        return ()
+
+
+@functools.lru_cache(10_000)
+def _there(folder: str, *_state: int) -> tuple[str, ...]:
+    firsts = [first for first in _FIRSTS if os.path.lexists(f"{folder}/{first}")]
+    return tuple(f"{folder}/{name}" for name in (AGENT_SETTINGS if firsts else ()) if name.split("/")[0] in firsts)
+
+
+@functools.lru_cache(1_000)
+def _listed(folder: str, *_state: int) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(_ENDS))[:_MAX_FILES]
+
+
+@functools.lru_cache(1_000)
+def _words(path: str, *_state: int) -> tuple[str, ...]:
+    """Return the words of all commands in a file, each once."""
+    key, found = "", dict[str, None]()
+    for text, sign, literal, bare in _STRING.findall(text_of(path, _MAX_BYTES)):
+        if sign or bare:
+            key = text or bare
+        elif _RUN.fullmatch(key.lower()) or (key.isupper() and loads_something(key)):
+            text = _VARIABLE.sub(".", text.replace("\\n", " ").replace("\\", "") or literal)
+            words = (text, *SIGNS.split(text), *_QUOTED.findall(text))
+            found.update(dict.fromkeys(word for word in words if 0 < len(word) < 4096 and word.isprintable()))
+    return tuple(found)[:_MAX_WORDS]
+
+
+def _files(words: Iterable[str], bases: list[str], root: str) -> Iterator[str]:
+    """Yield the paths in a root that words mean, seen from these folders and from those that they name."""
+    for base in bases:  # it grows
+        for word in words:
+            path = path_in(base, word) if "/" in word or word[0] in ".~" else f"{base}/{word}"
+            if path == root or not beneath(path, root):
+                continue
+            if os.path.isdir(path):
+                bases += [path] if path not in bases and len(bases) < _MAX_FOLDERS else []
+            elif os.path.lexists(path) or (" " not in word and (word[:2] == "./" or word.endswith(SCRIPTS))):
+                yield path
