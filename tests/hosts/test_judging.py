@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +121,18 @@ async def test_a_command_that_would_show_a_secret_is_answered_with_its_name_and_
     assert "reads .env: environment files hold keys and passwords" in said.stdout
     assert "To leave it out: --exclude=.env, or git grep" in said.stdout
     assert await host.decides("Bash", {"command": "grep -rh --exclude=.env '' ."}) != "deny"
+
+
+@every_host
+@pytest.mark.skipif(sys.platform == "darwin", reason="names are UTF-8 there")
+async def test_an_answer_about_a_name_that_is_not_utf_8_can_be_read_by_each_host(host: Host) -> None:
+    folder = os.fsencode(host.work) + b"/caf\xe9"
+    os.mkdir(folder)
+    Path(os.fsdecode(folder), ".env").touch()
+    (host.work / "link").symlink_to(os.fsdecode(folder + b"/.env"))
+    said = await host.says(host.event(True, SHELL[host.name], {"command": "cat link"}))
+    assert decision(said) == "deny" and "caf?/.env" in said.stdout
+    assert not re.search(r"\\ud[89a-f]", said.stdout)  # Codex and Copilot take that for no answer, and make the call
 
 
 @pytest.mark.parametrize("host", READ, indirect=True)

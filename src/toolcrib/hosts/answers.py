@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from ..core.bound import without_surrogates
 from ..core.dataclass import dataclass
 from .hook_events import HostName, Json
 
@@ -43,6 +44,7 @@ def reply(host: HostName, event: str, decision: Decision, reason: str, changed: 
     the arguments with which an allowed call runs instead of its own."""
     if decision == "pass":
         return HookAnswer()
+    reason = without_surrogates(reason).strip() or "Toolcrib's rules say so"  # Codex goes on if it is empty or no UTF-8
     match host:
         case "claude" | "codex":
             if host == "codex" and decision == "allow" and changed is None:  # it takes this with changed input alone
