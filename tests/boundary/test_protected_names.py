@@ -1,6 +1,7 @@
 """The tables of protected and of sensitive names, and how paths match them."""
 
 import time
+from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,9 @@ from toolcrib.cli.install.clients import CLIENTS
         ("_darcs/prefs/defaults", "_darcs/prefs/defaults"),
         ("sub/.iex.exs", ".iex.exs"),
         (".hg/store/00manifest.i", None),
+        ("src/sitecustomize/__init__.py", "sitecustomize"),
+        (f"src/usercustomize{EXTENSION_SUFFIXES[0]}", f"usercustomize{EXTENSION_SUFFIXES[0]}"),
+        ("src/sitecustomize.pyc", "sitecustomize.pyc"),
         ("sub/mise.toml", "mise.toml"),
         (".config/mise/conf.d/a.toml", ".config/mise"),
         (".tool-versions", ".tool-versions"),

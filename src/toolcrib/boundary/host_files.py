@@ -13,10 +13,10 @@ import os
 import site
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from ..core.homes import config_home, state_home
 from .host_file import HostFile, both_names, modules_named
+from .import_path import ABOVE_PACKAGE, PREFIXES, SEARCHED
 from .programs import beneath, interpreter, within_any
 from .protected_names import PROTECTED_NAMES
 
@@ -31,16 +31,15 @@ _SHADOWS = (
 )
 _ON_PATH = "your shell finds programs in it by their names, and they run outside the sandbox"
 _OWN_DATA = "it says what Toolcrib allows and remembers"
-_SEARCHED = tuple(map(os.path.realpath, sys.path))  # "" is the current folder
-_ABOVE_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_SEARCHED = tuple(map(os.path.realpath, SEARCHED))  # "" is the current folder
 
 
 @functools.cache
 def own_environment() -> tuple[str, ...]:
     """Return the paths of the environment that this process runs from; some lie in others."""
-    paths = [*_prefixes(), os.path.dirname(interpreter()), os.path.dirname(os.__file__), *site.getsitepackages()]
+    paths = [*PREFIXES, os.path.dirname(interpreter()), os.path.dirname(os.__file__), *site.getsitepackages()]
     paths += [os.path.join(site.getuserbase(), "Scripts" if os.name == "nt" else "bin"), site.getusersitepackages()]
-    paths.append(_ABOVE_PACKAGE)
+    paths.append(ABOVE_PACKAGE)
     if os.path.basename(sys.argv[0] if sys.argv else "") in ("toolcrib", "toolcrib.exe"):
         paths.append(os.path.abspath(sys.argv[0]))  # perhaps a link into an environment elsewhere
     return both_names(paths)
@@ -123,36 +122,6 @@ def host_file_at(root: str, path: str, files: Iterable[HostFile] = ()) -> HostFi
     """Return the first of `host_files_in` that a change of this path in `root` would change."""
     folders = (os.path.dirname(path),)
     return next((each for each in host_files_in(root, files, folders) if each.is_touched_by(path)), None)
-
-
-_left_out: list[str] = []
-_finders_left_out: list[Any] = []
-
-
-def leave_project_out() -> None:
-    """Take the folders that are not part of our environment off the path of imports: a project's own (an editable
-    installation, PYTHONPATH). A tool could put a module there that we look for. It is for a process that is ours."""
-    _finders_left_out.extend(each for each in sys.meta_path if "editable" in str(getattr(each, "__module__", "")))
-    sys.meta_path[:] = [each for each in sys.meta_path if each not in _finders_left_out]
-    own = [os.path.realpath(path) for path in (*_prefixes(), site.getusersitepackages(), _ABOVE_PACKAGE)]
-    foreign = [each for each in sys.path if not within_any(os.path.realpath(each), own)]
-    sys.path[:] = [each for each in sys.path if each not in foreign]
-    _left_out.extend(foreign)
-
-
-def let_project_in() -> list[str]:
-    """Put these folders back, at the end, for Python plugins that a person enabled: a project may have its own. Return
-    the real paths of all folders that modules come from and that are not part of our environment."""
-    sys.path.extend(_left_out)
-    sys.meta_path.extend(_finders_left_out)
-    _left_out.clear()
-    _finders_left_out.clear()
-    ours = own_environment()
-    return [each for each in dict.fromkeys(map(os.path.realpath, sys.path)) if not within_any(each, ours)]
-
-
-def _prefixes() -> tuple[str, ...]:
-    return (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
 
 
 def _inside(root: str, paths: Iterable[str], reason: str) -> tuple[HostFile, ...]:

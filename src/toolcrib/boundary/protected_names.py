@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import all_suffixes
 
 from ..core.dataclass import dataclass
 
@@ -83,7 +84,10 @@ _BY_REASON = (
     ("direnv runs it on entering the directory", (".envrc", ".envrc.local", ".envrc.private", ".direnv")),
     (_ENTERED, ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".mise", "mise/config.toml")),
     (_ENTERED, (".config/mise", ".config/mise.toml", ".tool-versions", ".rvmrc", ".autoenv.zsh")),
-    ("Python runs it at every start, if its folder is on PYTHONPATH", ("sitecustomize.py", "usercustomize.py")),
+    (
+        "Python runs it at every start, if it looks in its folder (PYTHONPATH, an editable installation)",
+        tuple(f"{name}{end}" for name in ("sitecustomize", "usercustomize") for end in ("", *all_suffixes())),
+    ),
     ("it says what Toolcrib allows", ("toolcrib.toml", "toolcrib.json")),
 )
 PROTECTED_NAMES = tuple(ProtectedName(name, reason) for reason, names in _BY_REASON for name in names)

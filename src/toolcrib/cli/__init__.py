@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. 0 ok, 1 tool error, 2 usage or arguments, 3 denied or not approved, 130 Ctrl-C."""
     _fill_closed_streams()
+    if argv is None:
+        from ..boundary.import_path import leave_project_out
+
+        leave_project_out()
     if argv is None and sys.argv[1:2] == ["hook"]:
         from .hook_client import ask
 
         if (code := ask(sys.argv[1:])) is not None:
             os._exit(code)  # nothing is loaded that would have to end
-    if argv is None:
-        from ..boundary.host_files import leave_project_out
-
-        leave_project_out()
     # Installed packages may hook into pydantic. We need none of them, and looking for them takes 12 ms of CPU.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # With the usual 700, a tenth of a start looks for garbage that is not there. A short command makes about 70,000

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from ...boundary.host_file import STARRED, HostFile, both_names, new_modules_of, shadows_of
-from ...boundary.host_files import let_project_in, own_environment
+from ...boundary.host_files import own_environment
+from ...boundary.import_path import let_project_in
 from ...boundary.programs import within_any
 from ...boundary.script_imports import imported_by, names_imported_by
 from ...core.errors import ToolcribError, ToolDefinitionError
@@ -42,7 +44,9 @@ def load_entry_points(
 def plugin_files(allowed: Collection[str], blocked: Collection[str]) -> Iterator[HostFile]:
     """Yield what a change would make other code of a plugin run, in the folders that are not part of our environment: a
     project's own (an editable installation, PYTHONPATH). Nothing is imported."""
-    for folder in let_project_in():
+    let_project_in()
+    ours = own_environment()
+    for folder in (each for each in dict.fromkeys(map(os.path.realpath, sys.path)) if not within_any(each, ours)):
         yield HostFile(os.path.join(folder, "*", "entry_points.txt"), _WHY, True)  # in any *.dist-info, in any case
         yield from new_modules_of(folder, _WHY)
     found: dict[str, None] = {}
@@ -51,7 +55,7 @@ def plugin_files(allowed: Collection[str], blocked: Collection[str]) -> Iterator
     while pending:
         module = pending.pop()
         for place in _places(module):
-            outside = not within_any(place, own_environment())
+            outside = not within_any(place, ours)
             if outside:
                 found |= dict.fromkeys([place, *(shadows_of(place) if place.endswith(".py") else ())])
                 found |= dict.fromkeys(imported_by(place, os.path.dirname(place)))
