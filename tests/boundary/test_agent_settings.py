@@ -63,7 +63,8 @@ def test_nothing_else_counts(tmp_path: Path) -> None:
     put(
         tmp_path / ".claude" / "settings.json",
         '{"permissions": {"allow": ["Edit(src/a.py)", "Bash(./build.sh *)"]}, "env": {"README": "README.md"}, "hooks":'
-        r'{"Stop": [{"type": "prompt", "prompt": "Is README.md done?"}, {"command": "npm run format && make -C src"},'
+        r'{"Start": [{"command": "$HOME/own.sh"}], "Stop": ['
+        r'{"type": "prompt", "prompt": "Is README.md done?"}, {"command": "npm run format && make -C src"},'
         r'{"command": "$CLAUDE_PROJECT_DIR/.claude/hooks/x.sh | tee /dev/null; ../../up.sh; npx @a/b@x s/x/y/"}]}}',
     )
     assert named(tmp_path) == {}

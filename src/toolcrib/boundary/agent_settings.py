@@ -32,6 +32,7 @@ _STRING = lazy_regex(r"""\"((?:[^"\\\n]|\\.)*)"?\s*([:=]?)|'([^'\n]*)'|(?<![\w-]
 _RUN = lazy_regex(  # keys, in lower case, whose values are a command, a part of one, or the folder where it runs
     r"\w*command|args|\w*helper|bash|powershell|notify|install|start|setup-worktree.*|aws\w+|\w*cwd|dir(ectory)?"
 )
+_HOME = lazy_regex(r"\$\{HOME\}|\$HOME\b")
 _VARIABLE = lazy_regex(r"""(["']?)(?:\$\{[^{}\n]*\}|\$(?:env:)?\w+|\$\([^()\n]*\)|%\w+%)\1(?=/)""")
 _QUOTED = lazy_regex(r"""["']([^"'\n]+)["']""")
 
@@ -88,7 +89,8 @@ def _words(path: str, *_state: int) -> tuple[str, ...]:
         if sign or bare:
             key = text or bare
         elif _RUN.fullmatch(key.lower()) or (key.isupper() and loads_something(key)):
-            text = _VARIABLE.sub(".", text.replace("\\n", " ").replace("\\", "") or literal)
+            text = _HOME.sub("~", text.replace("\\n", " ").replace("\\", "") or literal)
+            text = _VARIABLE.sub(".", text)
             words = (text, *SIGNS.split(text), *_QUOTED.findall(text))
             found.update(dict.fromkeys(word for word in words if 0 < len(word) < 4096 and word.isprintable()))
     return tuple(found)[:_MAX_WORDS]
