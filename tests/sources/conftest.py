@@ -23,9 +23,12 @@ class Room:
         self.config = base / "config.json"
         self.box: Toolbox | None = None
 
-    async def open(self, *, sandbox: str = "none", mode: str = "autonomous", **settings: Any) -> Toolbox:
+    async def open(
+        self, *, sandbox: str = "none", mode: str = "autonomous", effects: str = "direct", **settings: Any
+    ) -> Toolbox:
         await self.close()
-        self.config.write_text(json.dumps({"mode": mode, "sandbox": {"backend": sandbox}, **settings}))
+        walls = {"backend": sandbox, "effects": effects}
+        self.config.write_text(json.dumps({"mode": mode, "sandbox": walls, **settings}))
         self.box = await Toolbox.open(workspace=self.root, config=self.config)
         return self.box
 

@@ -150,6 +150,23 @@ async def test_what_a_command_fetches_is_untrusted(room: Room) -> None:
     assert printed.labels is None or printed.labels.integrity == "trusted"
 
 
+async def test_what_should_be_reviewed_and_cannot_be_does_not_run_unasked(room: Room) -> None:
+    await room.open(custom_tools=[tool("touch a")], effects="review")
+    assert "cannot be held back" in await room.fails("t")
+    assert not (room.root / "a").exists()
+
+
+async def test_a_yes_is_for_the_files_that_a_command_runs_as_they_were_shown(room: Room) -> None:
+    script = room.put("ws/deploy.sh", "touch shown")
+    box = await room.open(custom_tools=[tool("bash deploy.sh")], mode="assistant")
+    asked = (await room("t")).meta["approval_id"]
+    assert "it runs code of deploy.sh" in box.approvals.pending()[0]["preview"]
+    box.approvals.resolve(asked, True, approver="me")
+    script.write_text("touch changed")
+    assert (await room("t")).error_kind == "pending"
+    assert {each.name for each in room.root.iterdir()} == {"deploy.sh"}
+
+
 async def test_without_walls_an_unknown_program_asks(room: Room) -> None:
     box = await room.open(custom_tools=[tool("some-program {{a}}", parameters={"a": "string"})], mode="assistant")
     assert (await box.check("t", {"a": "x"})).verdict == "ask"

@@ -22,7 +22,7 @@ from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext, Wall, current_context
 from ..core.dataclass import dataclass
-from ..core.errors import OutsideWorkspace, ToolError
+from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
 from ..core.threads import ThreadsExhausted, shared_threads
 from ..core.verdict import MISSING, Judgement
 from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
@@ -174,6 +174,31 @@ class CommandRunner:
     def undo_covers(self, path: str) -> bool:
         """Return whether undo would bring back a file if a command that nobody was asked about changed it."""
         return self.effects is None and self._saver is not None and self._saver().covers(path)
+
+    def judged_effects(self) -> tuple[Judgement | None, bool]:
+        """Return the judgement of every command whose changes should be reviewed but cannot be held back, and whether
+        they are held back."""
+        if self.effects is None or not self.effects.needs_review():
+            return None, False
+        try:
+            direct = self.effects.judge(self.sandbox())
+        except SandboxUnavailable:  # the policy reports it
+            return None, False
+        return direct, direct is None
+
+    def what_it_does(self, command: str, cwd: str) -> str:
+        """Describe each part of a command line in one line, for a preview, and the files that tools may write and it
+        runs; "" if the command is clear by itself."""
+        from ..policy.shell.summary import code_of, summary
+
+        at, home = os.path.normpath(cwd), os.path.expanduser("~")
+        roots = [str(root.path) for root in self.workspace.roots() if root.writable]
+        try:
+            lines = [*summary(command, at, home), *filter(None, [code_of(command, at, home, roots)])]
+        except Exception as error:
+            log.debug("no summary of a command", exc_info=True)
+            lines = [f"(its parts could not be analysed: {error})"]
+        return "\nwhat it would do:" + "".join(f"\n  {line}" for line in lines) if lines else ""
 
     def secret_names(self, asker: str) -> list[str]:
         """Return the names of the environment variables in which commands of `asker` get secrets."""

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -299,14 +299,7 @@ class ShellTools:
             return cwd
         bare = bool(ctx.metadata.get("bare"))
         command = str(args.get("command", ""))
-        effects = self._runner.effects
-        direct, held = None, False
-        if not bare and effects is not None and effects.needs_review():
-            try:
-                direct = effects.judge(self._runner.sandbox())
-                held = direct is None
-            except SandboxUnavailable:  # the policy reports it
-                pass
+        direct, held = (None, False) if bare else self._runner.judged_effects()
         found = self._judged.judge(command, cwd, bare=bare, held=held)
         if found.verdict == "deny":
             return found
@@ -366,11 +359,9 @@ class ShellTools:
         names = self._runner.secret_names("exec")
         gets = f"\n(gets: {', '.join(names)})" if names else ""
         command = str(args.get("command", ""))
-        does = _what_it_does(command, str(self._workspace.root / str(args.get("working_dir") or "")), self._roots())
+        where_it_runs = str(self._workspace.root / str(args.get("working_dir") or ""))
+        does = self._runner.what_it_does(command, where_it_runs)
         return f"{short(command)}{where}{how}{gets}{does}{self._reach()}"
-
-    def _roots(self) -> list[str]:
-        return [str(root.path) for root in self._workspace.roots() if root.writable]
 
     def _reach(self) -> str:
         """Say what a yes lets a command do, if no sandbox is around it."""
@@ -391,22 +382,8 @@ class ShellTools:
             if session.id == args.get("session_id"):
                 text += f", to what runs: {short(session.command, 600)}"
                 if typed and runs_a_shell(session.command):
-                    does = _what_it_does(typed, session.cwd, self._roots())
+                    does = self._runner.what_it_does(typed, session.cwd)
         return f"{text}\n{short(typed)}{does}" if typed else text
-
-
-def _what_it_does(command: str, cwd: str, roots: Sequence[str]) -> str:
-    """Describe each part of a command line in one line, for a preview, and the files in `roots` that it runs; "" if the
-    command is clear by itself."""
-    from ..policy.shell.summary import code_of, summary
-
-    at, home = os.path.normpath(cwd), os.path.expanduser("~")
-    try:
-        lines = [*summary(command, at, home), *filter(None, [code_of(command, at, home, roots)])]
-    except Exception as error:
-        log.debug("no summary of a command", exc_info=True)
-        lines = [f"(its parts could not be analysed: {error})"]
-    return "\nwhat it would do:" + "".join(f"\n  {line}" for line in lines) if lines else ""
 
 
 _MAX_WAIT = 30.0

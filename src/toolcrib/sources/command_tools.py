@@ -106,14 +106,17 @@ class CommandWork:
         cwd = self.runner.judged_folder(self.working_dir)
         if isinstance(cwd, Judgement):
             return cwd
-        return self.services.judge(command, cwd, self.read, bare=bool(ctx.metadata.get("bare")))
+        bare = bool(ctx.metadata.get("bare"))
+        found = self.services.judge(command, cwd, self.read, bare=bare)
+        return found if bare or found.verdict == "deny" else self.runner.judged_effects()[0] or found
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        """Return the command line with its values."""
+        """Return the command line with its values, what it would do, and a hash of the files that it runs."""
         from ..policy.preview import short
 
-        where = f"\n(in {self.working_dir})" if self.working_dir else ""
-        return f"{short(self._line(args))}{where}"
+        where, line = f"\n(in {self.working_dir})" if self.working_dir else "", self._line(args)
+        cwd = self.runner.judged_folder(self.working_dir)
+        return f"{short(line)}{where}{self.runner.what_it_does(line, cwd) if isinstance(cwd, str) else ''}"
 
 
 def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] | None) -> ToolOutput:

@@ -345,6 +345,21 @@ async def test_a_folder_that_commands_cannot_see_is_refused(room: Room) -> None:
         await room.open(plugins={"enabled": True, "plugin_dirs": [str(room.base / "xdg_config_home/toolcrib/p")]})
 
 
+@pytest.mark.parametrize("category", ["shell", "memory"])
+async def test_what_should_be_reviewed_and_cannot_be_does_not_run_unasked(room: Room, category: str) -> None:
+    binary(room, ECHO, category=category)
+    await room.open(**settings(room), effects="review")
+    assert "cannot be held back" in await room.fails("t")
+
+
+async def test_a_yes_is_for_the_program_that_was_shown(room: Room) -> None:
+    path = binary(room, ECHO, pin=False)
+    box = await room.open(**settings(room), mode="assistant")
+    box.approvals.resolve((await room("t", x="x")).meta["approval_id"], True, approver="me")
+    path.write_text(path.read_text() + "#")
+    assert (await room("t", x="x")).error_kind == "pending"
+
+
 async def test_a_binary_asks_in_assistant_mode_without_walls(room: Room) -> None:
     binary(room, ECHO)
     box = await room.open(mode="assistant", **settings(room))

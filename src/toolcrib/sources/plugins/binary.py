@@ -43,6 +43,7 @@ class BinaryWork:
     services: CommandServices
     seconds: float
     env: Mapping[str, str]
+    is_shell: bool
 
     async def execute(self, args: dict[str, Any], /, ctx: ToolContext) -> ToolOutput:
         """Run the program for one call. Raises ToolError if the program is refused."""
@@ -84,18 +85,20 @@ class BinaryWork:
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Judge a call as "ask": the effects of a program are not known.
 
-        If its category is not shell, the category counts.
+        If its category is not shell, the category counts, unless its changes should be reviewed and cannot be.
         """
+        runner = self.services.runner((self.program.folder,))
+        if not ctx.metadata.get("bare") and (direct := runner.judged_effects()[0]) is not None:
+            return direct
         reason = f"it runs {self.program.place}, whose effects cannot be known"
-        return Judgement("ask", reason, "plugin:program", unknown=True)
+        return Judgement("ask", reason, "plugin:program", unknown=True) if self.is_shell else None
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        """Return the program and its input."""
+        """Return the program with its hash, and its input. Raises ProgramRefused if it cannot be run."""
         from ...policy.preview import short
 
-        pinned = f"\n(sha256 {self.program.sha256})" if self.program.sha256 else ""
         told = json.dumps(args, ensure_ascii=False, indent=1)
-        return short(f"{self.program.place}{pinned}\n{told}")
+        return short(f"{self.program.place}\n(sha256 {self.program.check()})\n{told}")
 
 
 def binary_tool(
@@ -109,11 +112,12 @@ def binary_tool(
     """Return one tool of a binary plugin. Raises ToolDefinitionError or OutsideWorkspace if an entry is invalid."""
     if tool.working_dir is not None:
         services.runner((manifest.folder,)).place(tool.working_dir)
-    work = BinaryWork(manifest.name, tool, program, services, tool.timeout_secs or manifest.seconds, env)
+    seconds = tool.timeout_secs or manifest.seconds
+    work = BinaryWork(manifest.name, tool, program, services, seconds, env, category == "shell")
     made = Tool.from_schema(
         tool.name, tool.description, parameter_schema(tool.parameters), work.execute,
         category=category, source=f"plugin:{manifest.name}", timeout=work.seconds + GRACE_SECONDS,
-        judge=work.judge if category == "shell" else None, preview=work.preview,
+        judge=work.judge, preview=work.preview,
     )  # fmt: skip
     made.prepare()
     return made
