@@ -322,6 +322,11 @@ async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: H
     given = {"file_path": "sub/notes.md", "old_string": "@a.md", "new_string": "@../.env"}
     hidden = given | {"edits": [{"old_string": "a", "new_string": "b"}]}
     assert await host.decides(edit, hidden) == asks
+    assert await host.decides(write, {"file_path": "a.md", "content": "a\\n@.env"}) == asks  # Gemini ends a line there
+    (host.work / "sub/notes.md").write_text("see @../.e\u201cnv now\r\nx\r\n")
+    for old, expected in (('"', asks), (" now\nx", "pass")):  # Claude Code takes one quote for the other
+        given = {"file_path": "sub/notes.md", "old_string": old, "new_string": ""}
+        assert await host.decides(edit, given) == expected, given
     (host.work / "sub/notes.md").write_text("@../.env\nx\n")  # a person's own
     assert await host.decides(edit, {"file_path": "sub/notes.md", "old_string": "x", "new_string": "y"}) == "pass"
 

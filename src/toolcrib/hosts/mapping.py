@@ -50,7 +50,8 @@ _GIT_TAKES = lazy_regex(
 )
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
-_IMPORT = lazy_regex(r"(?<!\w)@(?:\"([^\"]+)\"|((?:[^\s\\]|\\.)+))")
+_IMPORT = lazy_regex(r"(?:(?<!\w)|(?<=\\[ntr]))@(?:\"([^\"]+)\"|((?:[^\s\\]|\\.)+))")
+"""Gemini CLI reads `\\n` in a text that it writes as the end of a line, with some models."""
 _NAME_END = lazy_regex(r"\W")
 _MAX_TEXT, _MAX_DEPTH = 4 * 2**20, 2048
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
@@ -124,12 +125,14 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
         if name not in ("write_file", "edit_file") or "\0" in given["path"]:
             continue
         whole = os.path.abspath(os.path.join(event.cwd or workspace_of(event), os.path.expanduser(given["path"])))
-        before, after = (
-            texts[whole] if whole in texts else (beginning_of(whole, _MAX_TEXT).decode(errors="replace"),) * 2
-        )
+        if whole not in texts:
+            text = beginning_of(whole, _MAX_TEXT).decode(errors="replace").replace("\r\n", "\n")
+            texts[whole] = text, text
+        before, after = texts[whole]
         old, new = given.get("old_text"), given.get("new_text", "")
-        after = given["content"] if old is None else after.replace(old, new) if old in after else f"{after}\n{new}"
-        texts[whole] = before, after
+        if old is not None and old not in after and "@" in after + new:
+            raise Unmapped  # hosts find what is like it: Claude Code other quotes, Gemini CLI other blanks
+        texts[whole] = before, given["content"] if old is None else after.replace(old, new)
     for whole, (before, after) in texts.items():
         folder, own = os.path.split(whole)
         if event.host == "gemini" and own.casefold() == ".env":
