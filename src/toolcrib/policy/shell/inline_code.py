@@ -124,13 +124,14 @@ def _unescaped(text: str) -> str:
 _QUOTED = r"\"((?:[^\"\\]|\\.)*)\""
 _AWK_RUNS = rf"system\s*\(\s*{_QUOTED}|{_QUOTED}\s*\|&?\s*getline|\|&?\s*{_QUOTED}"
 _AWK_FILES = rf"(printf?\b[^;}}>]*>>?|getline\s*(?:[A-Za-z_]\w*\s*)?<)\s*{_QUOTED}"
-_AWK_ASKS = r"(?:getline|system|ARG[VC]|(?:SYM|FUNC)TAB|ENVIRON|PROCINFO)\b|@|(?<!\|)\|(?!\|)|\|&|\""
+_AWK_NAMES = r"(?:getline|system|ARG[VC]|(?:SYM|FUNC)TAB|ENVIRON|PROCINFO)\b"
+_AWK_ASKS = r"@|(?<!\|)\|(?!\|)|\|&|\""
 
 
 def _awk(text: str) -> Iterator[Effect]:
     """awk is harmless if it does not redirect, pipe or read files by itself, outside strings and patterns."""
     bare = _without_strings(text.replace("\\\n", " "))
-    if bare is None or re.search(_AWK_ASKS, bare):
+    if bare is None or re.search(_AWK_NAMES, text) or re.search(_AWK_ASKS, bare):
         yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
         bare = bare or ""
     before = None
@@ -146,20 +147,20 @@ def _awk(text: str) -> Iterator[Effect]:
         yield Effect("reverse-shell")
 
 
-_BEFORE_PATTERN = frozenset({"print", "printf", "return", "in", "else", "do", "exit"})
-_PATTERN = r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/"
+_KEYWORDS = frozenset({"print", "printf", "return", "in", "else", "do", "exit", "case", "length"})
+# What is in brackets could end them in one awk and not in another.
+_PATTERN = r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:\[:[a-z]+:\]|\\[^\]\n]|[^\[\]\\\n])*\])*/"
 _SHORT_PATTERN = r"/(?:[^/\\\n]|\\.)*/"
 
 
 def _begins_pattern(before: str) -> bool | None:
     """Return whether a slash after this begins a pattern; None if it could also divide."""
-    at = len(before)
-    while at and (before[at - 1].isalnum() or before[at - 1] == "_"):
-        at -= 1
-    word = before[at:]
-    if word in ("case", "length") or before.endswith((")", "++", "--")):
-        return None
-    return word in _BEFORE_PATTERN if word else not before.endswith(("]", '"'))
+    if before[-1:] in "{(,;!~&|}\n":
+        return True
+    word = re.search(r"\w*\Z", before, re.ASCII)
+    if word and word[0]:
+        return None if word[0] in _KEYWORDS else False
+    return False if before.endswith("]") else None
 
 
 def _without_strings(text: str) -> str | None:

@@ -186,7 +186,7 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
         yield Effect("unknown", word, "gives apt a setting", "shell:unknown-option")
         if re.search(r"invoke|dir::bin|::run\b|proxy-auto-detect", text, re.IGNORECASE):
             yield Effect("hijack", word, "makes apt run a program")
-    elif role == "none" or (role == "name" and re.search(r"=|\.\./", "".join(part or "=" for part in word.parts))):
+    elif role == "none" or (role == "name" and re.search(r"=|[./]{2}", "".join(part or "=" for part in word.parts))):
         yield Effect("unknown", word, "has an operand that is not known here", "shell:unknown-use")
     elif role == "format":  # of git: it may check signatures
         if word.text is None or CHECKS_SIGNATURES.search(word.text):

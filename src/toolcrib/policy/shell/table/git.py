@@ -248,6 +248,6 @@ def git_grep(call: SortedWords) -> Iterator[Effect]:
 
 GLOBAL = (
     "-C=list* -c=text* --config-env=text* --git-dir=exec --work-tree=list --exec-path=program --namespace= "
-    "-pPvh --paginate --no-pager --literal-pathspecs --no-optional-locks --no-replace-objects --version --help "
+    "-pPv --paginate --no-pager --literal-pathspecs --no-optional-locks --no-replace-objects --version "
     "--html-path --man-path --info-path"
 )

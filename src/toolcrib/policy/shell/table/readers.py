@@ -88,7 +88,7 @@ def below(start: Word) -> Word:
 # --- sed: only what prints is harmless
 
 # Where brackets end is the same for every sed: BSD's and busybox's look for delimiters only behind them.
-_BRACKETS = r"\[\^?+\]?+(?:\[:[a-z]+:\]|\[(?![:.=])|(?!{0})[^\[\]\n])*\]"
+_BRACKETS = r"\[\^?+\]?+(?:\[:[a-z]+:\]|\[(?![:.=])|\\(?!\])|(?!{0})[^\[\]\n\\])*\]"
 _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|{_BRACKETS.format('/')})*/[IM]?)"
 _HARMLESS_SED = lazy_regex(rf"""(?x)(?:[\s;{{}}]*
     (?:{_ADDRESS}(?:\s*,\s*(?:{_ADDRESS}|[+~]\d+))?)?\s*!?\s*
