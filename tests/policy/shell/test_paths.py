@@ -173,6 +173,24 @@ def test_diff_follows_the_links_in_two_folders(place: CommandPlace) -> None:
     assert judge_command("cat src/*.py; diff src/a.py src/a.py", place).verdict == "allow"
 
 
+@pytest.mark.parametrize("to", ["../.env", "../keys"])
+def test_a_link_to_a_secret_in_the_workspace_asks_where_a_program_follows_it(to: str, tmp_path: Path) -> None:
+    for name in (".env", "keys/server.pem", "src/a", "lib/a"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    place = CommandPlace(str(tmp_path), str(tmp_path), "/home/me", on_disk=True)
+    commands = (
+        "find src -exec cat {} +",
+        "find src -type l -exec grep -r x {} \\;",
+        "diff -r src lib",
+        "diff src lib/a",
+    )
+    assert {judge_command(each, place).verdict for each in commands} == {"allow"}
+    (tmp_path / "src/b").symlink_to(to)
+    assert {judge_command(each, place).rule for each in commands} == {"shell:links"}
+    assert judge_command("ls src/*; find src -type l; wc lib/*", place).verdict == "allow"
+
+
 def test_a_folder_that_is_too_large_to_look_for_links_asks(
     place: CommandPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +230,7 @@ def test_names_of_files_that_a_program_takes_for_more_than_names_ask(
     [
         "{up}/usr/bin/ls", "cd link && ../../../../../usr/bin/ls", "$PWD/{up}/bin/ls", "cat {up}/dev/null",
         "ls > {up}/dev/stdout", "cd -P link; cd ..; cat a", "cd link; cd ../only; cat a", "cd link/../only && cat a",
+        "env -C link/.. cat a", "timeout 5 env --chdir=link/../.. cat a",
     ],
 )  # fmt: skip
 def test_what_is_behind_a_link_and_two_dots_is_where_the_kernel_finds_it(command: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ...boundary.git_settings import holds_password
 from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
+from ...boundary.sandbox.found_files import secrets_below
 from ...boundary.sensitive_names import sensitive_by
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Verdict
@@ -125,9 +126,10 @@ def _git_settings(spot: Spot) -> Iterator[str]:
 
 def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | None:
     """Return the question about what a program would read that follows the links in a folder: those that a pattern
-    selects, or else all below it."""
+    selects (what they lead to, `walked` knows), or else all below it."""
     pending, seen, pattern = [folder], 0, loose(pattern)
-    deep = not pattern or "/" in pattern or "**" in pattern
+    walks = not pattern or "**" in pattern
+    deep = walks or "/" in pattern
     while pending:
         try:
             entries = list(os.scandir(pending.pop()))
@@ -139,13 +141,24 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
             return Finding("ask", "shell:links", said, True)
         for entry in entries:
             if entry.is_symlink():
-                if (deep or fnmatchcase(entry.name, pattern)) and where_is(
-                    os.path.realpath(entry.path), place
-                ) == "outside":
-                    return Finding("ask", "shell:links", f"may follow the link {entry.path}, which leads outside", True)
+                if deep or fnmatchcase(entry.name, pattern):
+                    real = os.path.realpath(entry.path)
+                    out = where_is(real, place) == "outside"
+                    if out or (walks and _leads_to_secrets(real)):
+                        to = "outside" if out else "to secrets"
+                        return Finding(
+                            "ask", "shell:links", f"may follow the link {entry.path}, which leads {to}", True
+                        )
             elif deep and entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)
     return None
+
+
+def _leads_to_secrets(path: str) -> bool:
+    try:
+        return _secret_path(path) is not None or any(secrets_below(path, time.monotonic() + 1))
+    except TimeoutError:
+        return True
 
 
 def behind_link(word: Word, cwd: str) -> Finding | None:

@@ -24,7 +24,9 @@ def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             return
         yield from env((words[0], *(Word((part,)) for part in text.split()), *words[call.rest + 1 :]), None)
         return
-    directories = call.values("-C", "--chdir")
+    directory = next(iter(call.values("-C", "--chdir")[-1:]), None)
+    if directory is not None and ".." in directory.start.split("/"):  # it follows links before the `..`
+        directory = Word((None,))
     for start in starts_of(call):
         at = start + (1 if start < len(words) and words[start].text == "-" else 0)
         assigns: list[tuple[str, Word]] = []
@@ -32,7 +34,7 @@ def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             assigns.append(split_assignment(words[at]) or (words[at].start.split("=")[0], words[at]))
             at += 1
         if at < len(words):
-            yield Inner(words[at:], assigns=tuple(assigns), directory=directories[-1] if directories else None)
+            yield Inner(words[at:], assigns=tuple(assigns), directory=directory)
 
 
 def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
