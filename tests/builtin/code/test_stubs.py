@@ -64,6 +64,14 @@ def test_no_tool_of_a_server_takes_the_name_of_another_tool() -> None:
     }  # fmt: skip
 
 
+def test_a_schema_that_refers_to_itself_many_times_is_not_written_out() -> None:
+    many = {f"p{n}": {"$ref": "#/$defs/A"} for n in range(200)}  # as classes they would be 200 MB
+    stub = made(
+        {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "object", "properties": many}}}
+    ).stub
+    assert len(stub) < 100_000
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [("exec", "exec_"), ("a-b.c", "a_b_c"), ("1st", "_1st"), ("class", "class_"), ("read_file", "read_file")],

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.builtin.outgoing import OutgoingRequests
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolError
+from toolcrib.core.json_schema import compile_schema
 from toolcrib.sources.openapi import api_tools
 from toolcrib.sources.openapi.api_document import OpenApiDocument, OpenApiError
 from toolcrib.sources.openapi.api_operations import Operation, operations, server_url
@@ -144,6 +145,18 @@ def test_no_value_in_a_query_is_more_than_a_value(one: str, other: str) -> None:
     split = urlsplit(request.url)
     assert (split.netloc, split.path, split.fragment) == ("pets.example.com", "/pets/7", "")
     assert parse_qsl(split.query, keep_blank_values=True) == [("fields", one), ("petId", other)]
+
+
+def test_what_is_referred_to_again_and_again_is_written_once() -> None:
+    double = {f"d{n}": {"allOf": [{"$ref": f"#/x/d{n + 1}"}] * 2} for n in range(12)}
+    chain = {f"c{n}": {"items": {"$ref": f"#/components/schemas/c{n + 1}"}} for n in range(150)}
+    circle = {"self/ref": {"items": {"$ref": "#/components/schemas/self~1ref"}}}
+    root = {"openapi": "3.1.0", "x": double | {"d12": True}, "components": {"schemas": chain | {"c150": True} | circle}}
+    for start, count in (("#/x/d0", 13), ("#/components/schemas/c0", 151), ("#/components/schemas/self~1ref", 1)):
+        definitions: dict[str, Any] = {}
+        schema = OpenApiDocument(Path("api.json"), root).schema({"$ref": start}, "here", definitions)
+        assert len(definitions) == count
+        assert compile_schema({**schema, "$defs": definitions}, "t").is_valid([[]])
 
 
 @pytest.mark.parametrize("value", ["a\nb: c", "é", "\0"])

@@ -20,6 +20,7 @@ _WORD = lazy_regex(r"[A-Za-z0-9_]+")
 MAX_STUBS = 60
 """So many tools are all known to the checker of types: then it need not learn others for the next script."""
 _MAX_DEPTH = 6  # objects in objects; deeper ones are `Any`
+_MAX_TYPES = 2_000  # of one schema: references may lead to each part of it again and again
 _HEAD = "from typing import Any, Literal, NotRequired, TypedDict\nclass PermissionError(OSError): ...\n"
 """`PermissionError` is in the interpreter, but not in what its checker of types knows."""
 
@@ -123,7 +124,7 @@ class _TypeWriter:
     def __init__(self, owner: str, schema: Mapping[str, Any]) -> None:
         self._owner, self._schema = owner, schema
         self.classes: list[str] = []
-        self._depth = 0
+        self._depth, self._left = 0, _MAX_TYPES
 
     def within(self, other: _TypeWriter) -> _TypeWriter:
         """Write the classes to those of another writer."""
@@ -133,7 +134,8 @@ class _TypeWriter:
     def type_of(self, schema: Any, name: str) -> str:
         """Return the type of a value as Python text; `Any` for what Python's types cannot say, and for what
         is not a schema."""
-        if not isinstance(schema, Mapping) or self._depth >= _MAX_DEPTH:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or self._depth >= _MAX_DEPTH or self._left < 0:
             return "Any"
         self._depth += 1
         try:

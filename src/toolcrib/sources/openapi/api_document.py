@@ -8,6 +8,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from ...core.errors import ToolcribError
+from ...core.text import lazy_regex
 from ..limited_json import json_object
 
 MAX_BYTES = 32 << 20
@@ -15,6 +16,7 @@ MAX_STEPS = 50  # how many references may lead to further references
 MAX_DEPTH = 100
 
 _SCHEMAS = "#/components/schemas/"
+_NAME = lazy_regex(r"[A-Za-z0-9._-]+")
 # OpenAPI's own keywords, without meaning for a validator.
 _DROPPED = frozenset({"discriminator", "xml", "externalDocs", "example"})
 # Keywords whose value is a map of schemas, a list of schemas, or a schema.
@@ -34,6 +36,8 @@ class OpenApiDocument:
 
     def __init__(self, path: Path, root: Mapping[str, Any]) -> None:
         self.path, self.root = path, root
+        self._others: dict[str, int] = {}  # references to other places than the components
+        self._definitions: dict[str, tuple[Any, list[str]]] = {}  # with what they refer to
         version = root.get("openapi")
         if not isinstance(version, str) or not version.startswith(("3.0", "3.1")):
             said = f"swagger {root['swagger']}" if "swagger" in root else f"openapi {version!r}"
@@ -79,9 +83,21 @@ class OpenApiDocument:
 
     def schema(self, node: Any, where: str, definitions: dict[str, Any]) -> Any:
         """Return a schema as JSON Schema. Each schema that it refers to is added to `definitions` once, by name."""
-        return self._schema(node, where, definitions, 0)
+        waiting: list[str] = []
+        made = self._schema(node, where, waiting, 0)
+        while waiting:
+            reference = waiting.pop()
+            name = self._name_of(reference)
+            if name not in definitions:
+                if name not in self._definitions:
+                    further: list[str] = []
+                    self._definitions[name] = self._schema(self._at(reference, where), name, further, 0), further
+                definitions[name], further = self._definitions[name]
+                waiting += further
+        return made
 
-    def _schema(self, node: Any, where: str, definitions: dict[str, Any], depth: int) -> Any:
+    def _schema(self, node: Any, where: str, references: list[str], depth: int) -> Any:
+        """Return a schema as JSON Schema, and add what it refers to to `references`."""
         if isinstance(node, bool):
             return node
         if not isinstance(node, dict):
@@ -89,32 +105,32 @@ class OpenApiDocument:
         if depth > MAX_DEPTH:
             raise self.wrong(where, "is nested too deeply")
         given = cast("dict[str, Any]", node)
-        if isinstance(given.get("$ref"), str):
-            return self._reference(given["$ref"], where, definitions, depth)
+        reference = given.get("$ref")
+        if isinstance(reference, str):
+            references.append(reference)
+            return {"$ref": f"#/$defs/{self._name_of(reference)}"}
+
+        def inner(value: Any, key: str) -> Any:
+            return self._schema(value, f"{where}.{key}", references, depth + 1)
+
         out: dict[str, Any] = {}
         for key, value in given.items():
             if key in _DROPPED or key.startswith("x-"):
                 continue
             if key in _MAPS and isinstance(value, dict):
-                inner = cast("dict[str, Any]", value)
-                out[key] = {k: self._schema(v, f"{where}.{k}", definitions, depth + 1) for k, v in inner.items()}
+                out[key] = {k: inner(v, k) for k, v in cast("dict[str, Any]", value).items()}
             elif key in _LISTS and isinstance(value, list):
-                items = cast("list[Any]", value)
-                out[key] = [self._schema(v, f"{where}.{key}", definitions, depth + 1) for v in items]
+                out[key] = [inner(v, key) for v in cast("list[Any]", value)]
             elif key in _ONES and isinstance(value, (dict, bool)):
-                out[key] = self._schema(value, f"{where}.{key}", definitions, depth + 1)
+                out[key] = inner(value, key)
             else:
                 out[key] = value
         return _as_2020(out) if self.is_3_0 else out
 
-    def _reference(self, reference: str, where: str, definitions: dict[str, Any], depth: int) -> dict[str, Any]:
-        if not reference.startswith(_SCHEMAS):
-            return self._schema(self._at(reference, where), where, definitions, depth + 1)
+    def _name_of(self, reference: str) -> str:
+        """Return the name of a definition: that of a component, or a number for what is elsewhere in the document."""
         name = reference.removeprefix(_SCHEMAS)
-        if name not in definitions:
-            definitions[name] = {}  # it may refer to itself
-            definitions[name] = self._schema(self._at(reference, where), name, definitions, depth + 1)
-        return {"$ref": f"#/$defs/{name}"}
+        return name if _NAME.fullmatch(name) else f":{self._others.setdefault(reference, len(self._others))}"
 
 
 def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
