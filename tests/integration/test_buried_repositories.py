@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,19 @@ class Ground:
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         self.asked.append(request.reason)
-        return Decision(False)
+        return Decision(self.yes)
 
-    def open(self, backend: str, mode: str = "assistant", effects: str = "direct"):
-        self.config.write_text(f'[sandbox]\nbackend = "{backend}"\neffects = "{effects}"\n')
+    def open(
+        self,
+        backend: str,
+        mode: str = "assistant",
+        effects: str = "direct",
+        allow: Sequence[str] = (),
+        yes: bool = False,
+    ):
+        self.yes = yes
+        rules = f"[rules]\nallow = {list(allow)}\n"
+        self.config.write_text(f'[sandbox]\nbackend = "{backend}"\neffects = "{effects}"\n{rules}')
         return Toolbox.open(workspace=self.ws, config=self.config, mode=mode, approve=self.approve)
 
 
@@ -237,3 +247,43 @@ async def test_a_folder_with_such_names_is_not_a_repository(ground: Ground) -> N
         for name in ("app/config/x.py", "app/objects/y.py", "app/hooks/z.py", "HEAD", "config"):
             assert not (await box.call("write_file", {"path": name, "content": "x"})).is_error
     assert ground.asked == []
+
+
+DEEP = "a/b/c/d/e/p"
+
+
+@pytest.mark.parametrize("by", ["a rule", "a yes"])
+async def test_a_deep_repository_of_the_person_stays_when_the_index_takes_it(ground: Ground, by: str) -> None:
+    """Its settings and hooks are nothing that the command made."""
+    settings = "[user]\n\tname = Ann\n"
+    for folder in (ground.ws, ground.ws / DEEP):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    config, hook = (ground.ws / DEEP / ".git" / name for name in ("config", "hooks/pre-commit"))
+    config.write_text(config.read_text() + settings)
+    hook.write_text("#!/bin/sh\n")
+    git = "git -c user.name=x -c user.email=x@y"
+    commit = f"cd {ground.ws / DEEP}; {git} commit -q --no-verify --allow-empty -m x"
+    subprocess.run(["bash", "-c", commit], check=True)
+    async with ground.open("bubblewrap", allow=["Bash(git *)"] if by == "a rule" else [], yes=by == "a yes") as box:
+        done = await box.call("exec", {"command": f"git add {'.' if by == 'a rule' else '. && rm -f x'}"})
+        assert not done.is_error and len(ground.asked) == (by == "a yes")
+        assert config.read_text().endswith(settings) and hook.exists()
+        evil = f"git -C {DEEP} config core.fsmonitor {ground.program}"
+        await box.call("exec", {"command": f"python3 -c \"import os; os.system('{evil}')\""})
+    assert config.read_text().endswith(settings)
+
+
+async def test_a_command_that_a_rule_allows_leaves_no_deep_repository(ground: Ground) -> None:
+    """It goes when the command ends: a later one, which the index then names, does not make it the person's."""
+    subprocess.run(["git", "init", "-q", str(ground.ws)], check=True)
+    (ground.ws / "make.sh").write_text(
+        f"mkdir -p {DEEP}; git init -q {DEEP}; cd {DEEP}\n"
+        "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m x\n"
+        f"printf '[core]\\nfsmonitor = {ground.program}\\n' >> .git/config\n"
+    )
+    async with ground.open("bubblewrap", allow=["Bash(bash make.sh)", "Bash(git *)"]) as box:
+        done = await box.call("exec", {"command": "bash make.sh"})
+        assert f"{DEEP}/.git/config moved to the trash" in done.for_llm
+        await box.call("exec", {"command": "git add ."})
+    subprocess.run(["git", "status"], cwd=ground.ws, check=False, capture_output=True)
+    assert not ground.marker.exists()

@@ -20,6 +20,9 @@ OpenCallSpill = Callable[[str, str], SpillTarget]
 """`open_spill(call_id, name)` opens a file for the part of an output that is too long to show."""
 
 
+UNSEARCHED = "[it made so many files that not all were searched for what other programs run or trust]"
+
+
 @dataclass(slots=True)
 class CommandOutcome:
     """The part of a command's output that describes the changes of the command.

@@ -25,7 +25,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
 from ..core.threads import ThreadsExhausted, shared_threads
 from ..core.verdict import MISSING, Judgement
-from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
+from .command_effects import UNSEARCHED, CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
 from .explain import similar_names
 from .transcript import MAX_CHARACTERS, appeared
 
@@ -72,6 +72,8 @@ class PreparedCommand:
     """Whether its wall is more than the sandbox of the settings, so that a person's yes lets it do more."""
     cut_off: bool = False
     """Whether it has no network at all."""
+    named: frozenset[str] | None = None
+    """The folders that may have protected names before it; None if they were not looked for."""
 
     def discard(self) -> None:
         """Release everything of a command that will not be started."""
@@ -244,6 +246,8 @@ class CommandRunner:
             saved = await shared_threads.run(self._saver().save)
 
         def wrapped() -> PreparedCommand:
+            from ..boundary.sandbox.protected_search import search_all
+
             cwd = self._folder(working_dir)
             commits = wall != "read" or any(
                 "git" in word for word in argv
@@ -257,9 +261,14 @@ class CommandRunner:
                 lacks.extend([RAN_NO_HOOKS] if runs_hooks(str(cwd)) else ())
             layer = self.effects.begin(sandbox) if self.effects is not None else None
             if layer is None:
+                named = (
+                    search_all(str(self.workspace.root))
+                    if saved is None and sandbox.active and wall != "read"
+                    else None
+                )
                 spawn = sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
                 liftable = sandbox.active and not self._is_active()
-                return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable, cut_off)
+                return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable, cut_off, named)
             try:
                 over = cast("OverlaySandbox", sandbox)
                 spawn = over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer)
@@ -321,6 +330,7 @@ class CommandRunner:
     def look_over(self, prepared: PreparedCommand, ctx: ToolContext, command: str) -> CommandOutcome:
         """Check the changes of a command, and move away files that it must not create. Blocks; call it once."""
         from ..boundary.sandbox.protected_paths import forget_links  # a start does not need it
+        from ..boundary.sandbox.protected_search import search_all
 
         forget_links([*map(str, self.workspace.writable)])
         outcome = CommandOutcome()
@@ -329,6 +339,8 @@ class CommandRunner:
                 outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
             elif prepared.saved is not None and self._saver is not None:
                 outcome = self._saver().outcome(prepared.saved, ctx)
+            elif prepared.named is not None and search_all(str(self.workspace.root), prepared.named) is None:
+                outcome.notes.append(UNSEARCHED)
         except Exception as error:  # the disk may be full; what it must not make has to go all the same
             log.warning("the changes of a command could not be stored for undo", exc_info=True)
             outcome.notes.append(f"[undo does not cover what this command changed: {error}]")

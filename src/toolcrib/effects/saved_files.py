@@ -25,7 +25,7 @@ from ..boundary.descriptors import LISTED, chmod_at, closing_fd
 from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
 from ..boundary.sandbox.protected_search import may_hold_names, remember
-from ..builtin.command_effects import CommandOutcome
+from ..builtin.command_effects import UNSEARCHED, CommandOutcome
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
@@ -162,9 +162,7 @@ class FileSaver:
             outcome.undo = f"(undo does not cover the {_files(made)} that it made)"
         self._running.pop(id(saved), None)
         if now.why == _TOO_LARGE and saved.why != _TOO_LARGE:
-            outcome.notes.append(
-                "[it made so many files that not all were searched for what other programs run or trust]"
-            )
+            outcome.notes.append(UNSEARCHED)
         if problem:
             outcome.notes.append(f"[undo does not cover all that this command may have changed: {problem}]")
             outcome.undo = outcome.undo if kept or folders else ""  # the note says it

@@ -223,6 +223,7 @@ class Search:
 
 _found: dict[str, dict[str, int]] = {}  # folders with names that somebody else found → when they were new (ns), or 0
 _MAX_FOUND = 20_000  # of each root: as many as a walk by others finds
+_MAX_ENTRIES = 20_000  # of folders, in a search at any depth
 _lock = threading.Lock()
 
 
@@ -241,6 +242,26 @@ def remembered(root: str, since: int = 0) -> tuple[str, ...]:
     """Return the folders of a root that were remembered, or only those that were new since a time (ns)."""
     with _lock:
         return tuple(folder for folder, new in _found.get(root, {}).items() if new >= since)
+
+
+def search_all(root: str, before: frozenset[str] | None = None) -> frozenset[str] | None:
+    """Remember all folders of a root that may have protected names, and return them; None if too much lies there.
+    `before`: what was there before a command, after which more is looked at. The others are new."""
+    found, pending, most = dict[str, None](), [root], _MAX_ENTRIES if before is None else 25 * _MAX_ENTRIES
+    for folder in pending:  # it grows
+        names: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if entry.is_dir(follow_symlinks=False) and not is_generated(entry.name, entry.path):
+                    pending.append(entry.path)
+        if may_hold_names(names):
+            found[folder] = None
+        most -= len(names)
+        if most < 0:
+            return None
+    remember(root, found, [] if before is None else found.keys() - before)
+    return frozenset(found)
 
 
 def may_hold_names(entries: Iterable[str]) -> bool:
