@@ -149,7 +149,7 @@ def _awk(text: str) -> Iterator[Effect]:
 
 _KEYWORDS = frozenset({"print", "printf", "return", "in", "else", "do", "exit", "case", "length"})
 # What is in brackets could end them in one awk and not in another.
-_PATTERN = r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:\[:[a-z]+:\]|\\[^\]\n]|[^\[\]\\\n])*\])*/"
+_PATTERN = r"/(?:[^/\\\n\[]|\\.|\[\^?+\]?+(?:\[:[a-z]+:\]|\\[^\]\n]|[^\[\]\\\n])*\])*/"
 _SHORT_PATTERN = r"/(?:[^/\\\n]|\\.)*/"
 
 
@@ -180,6 +180,6 @@ def _without_strings(text: str) -> str | None:
                     return None
                 pattern = _PATTERN
         match = re.compile(pattern).match(text, at) if pattern else None
-        out += char if match is None else "" if char == "#" else " 0 "
+        out += char if match is None else "" if char == "#" else " $ "  # a slash after it may be either
         at = at + 1 if match is None else match.end()
     return out

@@ -58,7 +58,9 @@ def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             for root in roots:
                 if inside:
                     below = (None,) if root.many else (*_literal_start(root), None)
-                    yield Inner(tuple(replaced(word, "{}", below) for word in inside), directory=away)
+                    filled = tuple(replaced(word, "{}", below) for word in inside)
+                    several = filled[-1:] if words[end : end + 1] and words[end].text == "+" else ()
+                    yield Inner((*filled, *several), directory=away)
             at = end
         elif words[at].text is None:
             # An unknown word may be an action; what follows it could be a command.
