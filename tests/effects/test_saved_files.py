@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -398,6 +401,19 @@ async def test_many_new_files_hide_nothing(box: Toolbox, monkeypatch: pytest.Mon
         done = await box.call("exec", {"command": f'sh -c "{command}"'})
         assert (root / deep / ".vscode").exists() == hidden == ("not all were searched" in done.for_llm)
         shutil.rmtree(root / f"a{count}")
+
+
+def test_files_are_looked_at_for_ten_seconds_after_a_command(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: Iterator[float] = itertools.repeat(0.0)
+    monkeypatch.setattr(saved_files, "time", SimpleNamespace(monotonic=lambda: next(clock), time=time.time))
+    for seconds, whole in ((9, True), (12, False)):
+        clock = itertools.repeat(0.0)
+        saved = room.saver.save()
+        for number in range(seconds):
+            (room.root / str(number)).write_text("x")
+        clock = itertools.count(0.0, 1.0)
+        room.saver.outcome(saved, CTX)
+        assert (room.journal.folder.saved / saved_files.PATHS).exists() != whole
 
 
 async def test_the_undo_that_is_offered_for_a_replaced_protected_link_works(box: Toolbox) -> None:
