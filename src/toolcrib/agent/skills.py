@@ -36,7 +36,7 @@ MAX_NAME = 64
 MAX_DESCRIPTION = 1024
 _MAX_HEAD = 64 << 10
 _NAME = lazy_regex(r"[a-z0-9]+(-[a-z0-9]+)*")
-_ENTRY = lazy_regex(r"[^\s,()]+(?:\([^)]*\))?")
+_ENTRY = lazy_regex(r"[^\s,()]+(?:\([^)]*\)?)?")
 _FRONT = lazy_regex(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL)
 
 

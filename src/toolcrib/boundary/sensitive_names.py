@@ -104,6 +104,6 @@ def sensitive_by(path: str) -> SensitiveName | None:
     if found is None or found.lastindex is None or _HARMLESS.match(folded):
         return None
     entry = SENSITIVE_NAMES[found.lastindex - 1]
-    if entry.pattern == "id_[!.]*" and _SOURCE_SUFFIX.search(folded):
+    if entry.pattern == "id_[!.]*" and _SOURCE_SUFFIX.match(folded.rpartition("/")[2]):
         return None
     return entry

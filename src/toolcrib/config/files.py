@@ -88,7 +88,9 @@ def _json(text: str) -> Any:
         return json.loads(plain_json(text), parse_constant=_refuse)
 
 
-JSON_TOKEN = lazy_regex(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL)
+JSON_TOKEN = lazy_regex(
+    r'"(?:[^"\\]|\\.)*"?|(?P<comment>//[^\n]*|/\*.*?\*/)|/\*.*|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL
+)
 
 
 def plain_json(text: str) -> str:
@@ -100,7 +102,7 @@ def plain_json(text: str) -> str:
     for token in JSON_TOKEN.finditer(text):
         pieces.append(text[at : token.start()])
         at = token.end()
-        if token[0].startswith(("//", "/*")):
+        if token["comment"]:
             pieces.append(re.sub(r"[^\n]", " ", token[0]))
             continue
         if token[0] in "}]" and comma >= 0:

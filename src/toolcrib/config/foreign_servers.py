@@ -36,11 +36,11 @@ _DROPPED = {
     "oauth": "log in with `toolcrib mcp login`",
 }
 _SILENT = {"source", "gallery", "version", *(ServerConfig.foreign or ())}
-_INPUT = lazy_regex(r"\$\{input:([^}]*)\}")
+_INPUT = lazy_regex(r"\$\{input:([^{}]*)\}")
 _ENVIRONMENT = lazy_regex(r"\$?\{env:([A-Za-z_]\w*)\}")
 _FOLDER = lazy_regex(r"\$\{(?:workspaceFolder|workspaceRoot|CLAUDE_PROJECT_DIR)\}")
-_FILE = lazy_regex(r"\$?\{file:[^}]*\}")
-_OTHER = lazy_regex(r"\$\{(userHome|pathSeparator|workspaceFolderBasename|command:[^}]*|config:[^}]*)\}")
+_FILE = lazy_regex(r"\$?\{file:[^{}]*\}")
+_OTHER = lazy_regex(r"\$\{(userHome|pathSeparator|workspaceFolderBasename|command:[^{}]*|config:[^{}]*)\}")
 _BARE = lazy_regex(r"\$[A-Za-z_]\w*$")
 """A variable as Gemini CLI writes it. Elsewhere it may be the end of a password."""
 MILLISECONDS = 1_000

@@ -26,9 +26,9 @@ _HARMLESS = {"max_tokens"}
 _MAPS = {"env", "headers", "environment"}
 # In each, the group is what is shown in front of the secret.
 _USERINFO = r"(://)[^/@\s]+(?=@)"
-_QUERY = r"(?i)(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)[^&\s]+"
-_ARGUMENT = lazy_regex(r"(-{1,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
-_ASSIGNED = r"(?i)((?:^|[\s;\"'-])[\w-]*(?:key|token|secret|passw|auth)[\w-]*[=:]\s*)[^\s\"';]+"
+_QUERY = r"(?i)(?<=[?&])((?=[^=&?\s]*(?:key|token|secret|passw|sig))[^=&?\s]++=)[^&\s]+"
+_ARGUMENT = lazy_regex(r"(-(?=[\w-]*(?:key|token|secret|passw|auth))[\w-]++)(=|$)", re.IGNORECASE)
+_ASSIGNED = r"(?i)((?<![\w-])(?=[\w-]*(?:key|token|secret|passw|auth))[\w-]++[=:]\s*+)[^\s\"';]+"
 _SCHEME = r"(?i)\b((?:Bearer|Basic|Token)\s+)\S+"
 _LOGIN = r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+"
 _WEBHOOK = r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"']+"
@@ -37,7 +37,7 @@ _WEBHOOK = r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\
 _KNOWN = (
     r"()\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|pypi-[\w-]{20,}"
-    r"|\d{6,}:[\w-]{30,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*)"
+    r"|\d{6,}:[\w-]{30,}|(?<!-)eyJ[\w-]{10,}\.[\w-]+\.[\w-]*)"
 )
 
 

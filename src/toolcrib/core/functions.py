@@ -58,7 +58,7 @@ def read_docstring(doc: str | None) -> Docstring:
     return Docstring("\n\n".join(texts).strip(), found)
 
 
-_GOOGLE_BEGIN = lazy_regex(r"\n*^(?:Args|Arguments|Params):\n", re.MULTILINE)
+_GOOGLE_BEGIN = lazy_regex(r"(?<!\n)\n*^(?:Args|Arguments|Params):\n", re.MULTILINE)
 _GOOGLE_ITEM = lazy_regex(r" {4}(\w+): (\S.*)")
 _GOOGLE_MORE = lazy_regex(r" {5,}\S.*")
 _HEADING = lazy_regex(r"^[ \t]*\w[\w \t-]*:[ \t]*$|^[ \t]*:\w|^[ \t]*-{3,}[ \t]*$|^[ \t]*(```|>>>)", re.MULTILINE)

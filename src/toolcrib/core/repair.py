@@ -21,7 +21,7 @@ MAX_LITERAL = 200_000
 MAX_GUESSED = 20_000
 """Longest text given to json-repair, which takes quadratic time on hostile input (0.5 s for 100,000 characters)."""
 
-_FENCE = lazy_regex(r"\A```(?:json)?\s*|\s*```\Z")
+_FENCE = lazy_regex(r"\A```(?:json)?\s*|(?<!\s)\s*```\Z")
 _ESCAPE = lazy_regex(r'(\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})|\\')
 _PYTHON_ESCAPE = lazy_regex(r"\\x[0-9a-fA-F]{2}|\\U[0-9a-fA-F]{8}")
 _ODD_ESCAPE = lazy_regex(r"\\[^'\"\\/bfnrtu]")

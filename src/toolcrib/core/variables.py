@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from .errors import ConfigError
 from .text import lazy_regex
 
-_REFERENCE = lazy_regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_REFERENCE = lazy_regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*)(?:\}|(?P<open>\Z))|\})")
 
 
 def expand(text: str, environ: Mapping[str, str], where: str) -> str:
@@ -19,6 +19,8 @@ def expand(text: str, environ: Mapping[str, str], where: str) -> str:
 
     def value(found: re.Match[str]) -> str:
         name, default = found[1], found[2]
+        if found["open"] is not None:
+            return found[0]
         given = environ.get(name)
         if default is not None:
             return given or default  # like `:-` in a shell: an empty variable counts as not set

@@ -39,7 +39,8 @@ _OTHER_PATH: Mapping[HostName, re.Pattern[str]] = {
 Gemini CLI decodes `%2E`, and takes an `@` away."""
 _ANY_OTHER_PATH = lazy_regex(r"\A~")
 _SHELL_WORD = (
-    r"[\s\ufeff]*(?:(?:\S+/)?(?:sh|bash|zsh)[\s\ufeff]+-c|cmd\.exe[\s\ufeff]|(?:powershell|pwsh)(?:\.exe)?[\s\ufeff])"
+    r"[\s\ufeff]*(?:(?:[^\s\ufeff]\S*/)?(?:sh|bash|zsh)[\s\ufeff]+-c|cmd\.exe[\s\ufeff]"
+    r"|(?:powershell|pwsh)(?:\.exe)?[\s\ufeff])"
 )
 _UNWRAPPED = lazy_regex(rf"{_SHELL_WORD}(?![\s\ufeff]+(?:'[^']*'|\"[^\"$`\\]*\")\s*\Z)", re.IGNORECASE)
 """A command from which Gemini CLI takes `sh -c` away, and quotes around all the rest: `sh -c 'ls' 'x; rm y'` runs `rm`.
@@ -328,7 +329,7 @@ def _greps(given: Json, event: HostEvent) -> Calls:
 def _pieces(name: str | None) -> list[str | None]:
     """Return what a filter may mean: Claude Code reads `*.py,.env` and `*.py .env` as two. What is left out (`!x`) only
     makes the others smaller."""
-    each = [piece for word in (name or "").split() for piece in re.split(r",(?![^{]*\})", word) if piece]
+    each = [piece for word in (name or "").split() for piece in re.split(r",(?![^{]{0,250}\})", word) if piece]
     return [name, *([piece for piece in each if piece[0] != "!"] or each or [None])]
 
 

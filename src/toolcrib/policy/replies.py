@@ -23,7 +23,7 @@ MAX_REASON = 1_000
 
 _FLAGS = re.IGNORECASE | re.ASCII  # otherwise `yeſ` (with a long s) is a yes
 _ID = r"(?P<id>ap_[0-9a-f]{6,32})"
-_END = r"\s*[.!]?\s*"
+_END = r"\s*(?:[.!]\s*)?"
 _YES = lazy_regex(rf"\s*(?P<word>yes|session|always)\s+{_ID}{_END}", _FLAGS)
 _WITH = lazy_regex(rf"\s*yes\s+{_ID}\s+with\s+(?P<json>\{{.*\}}){_END}", _FLAGS | re.DOTALL)
 _NO = lazy_regex(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<reason>.*))", _FLAGS | re.DOTALL)

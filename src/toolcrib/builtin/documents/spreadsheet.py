@@ -12,7 +12,7 @@ from typing import Any
 from ...core.text import lazy_regex
 from .document import ParsedDocument, Part, Refused, cell, row_line
 
-_UNCALCULATED = lazy_regex(rb"(?:</f>|<f\b[^<>]*/>)\s*(?:<v\s*/>|<v></v>)?\s*</c>")
+_UNCALCULATED = lazy_regex(rb"(?:</f>|<f\b[^<>]*/>)\s*(?:(?:<v\s*/>|<v></v>)\s*)?</c>")
 _LOOKED_THROUGH = 64 << 20  # bytes of a sheet that are searched
 _PIECE = 1 << 20
 

@@ -32,7 +32,7 @@ _PATTERNS = (
     ),
     _pattern(
         "error", "has a tag that plays another voice",
-        r"<\s*/?\s*(important|system|instructions?|secret|hidden|critical|admin|assistant|user|human)\s*/?\s*>",
+        r"<\s*(?:/\s*)?(important|system|instructions?|secret|hidden|critical|admin|assistant|user|human)\s*(?:/\s*)?>",
     ),
     _pattern(
         "error", "names a file with keys or settings of its reader",
@@ -61,7 +61,7 @@ _PATTERNS = (
     ),
     _pattern("warning", "has a passage that renderers hide", r"<!--|\[//\]: #|display\s*:\s*none"),
     _pattern("warning", "has a long coded passage", r"[A-Za-z0-9+/]{200,}={0,2}"),
-    _pattern("warning", "has a passage moved out of sight by blanks", r"\S[ \t]{80,}\S|\n{12,}\S"),
+    _pattern("warning", "has a passage moved out of sight by blanks", r"\S[ \t]{80,}\S|(?<!\n)\n{12,}\S"),
 )  # fmt: skip
 MAX_TEXT = 50_000
 """Characters of one text that are checked; a longer text is itself a finding."""

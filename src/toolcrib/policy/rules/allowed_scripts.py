@@ -125,7 +125,7 @@ class Allowing:
 # `((x=1))`.
 _SETTERS = frozenset({"read", "printf", "mapfile", "readarray", "getopts", "let", "wait", "coproc"})
 _SETS = lazy_regex(rf"\b(?:for|select|{'|'.join(sorted(_SETTERS))})\b|=|\(\(")
-_COMPUTED = lazy_regex(r"\(\([^)]*\$[^)]*(?:=|\+\+|--)|\(\([^)]*(?:=|\+\+|--)[^)]*\$")
+_COMPUTED, _CHANGES = lazy_regex(r"\(\(([^)]*)"), lazy_regex(r"=|\+\+|--")
 _NAMES = lazy_regex(r"(?<![\w$])(?:\$\{[!#]?)?([A-Z_][A-Z0-9_]{1,})\b(?!\})")
 
 
@@ -136,7 +136,7 @@ def sets_variables(typed: str, script: Script) -> bool:
     """
     if not _SETS.search(typed):
         return False
-    if _COMPUTED.search(typed):
+    if any("$" in part and _CHANGES.search(part) for part in _COMPUTED.findall(typed)):
         return True
     from ..shell.parts import Word
     from ..shell.table.loading_variables import ZSH_INTEGERS, assignment

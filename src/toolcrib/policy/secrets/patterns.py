@@ -257,7 +257,7 @@ _FLAT = lazy_regex(r"(?:\\[nr]|[A-Za-z0-9+/=])++")
 _MAX_BODY = 32 * 1024
 _BEFORE = r"[ \t\"'+-]{0,32}(?:\d{1,7}[|:\t ]{1,3})?[ \t\"'+-]{0,8}"
 _BODY_LINE = lazy_regex(
-    rf"{_BEFORE}(?:(?:Proc-Type|DEK-Info|Version|Comment): [\w .,:/()+-]*\r?|([A-Za-z0-9+/=]*)[\"',\\+ \t\r]*)"
+    rf"{_BEFORE}(?:(?:Proc-Type|DEK-Info|Version|Comment): [\w .,:/()+-]*\r?|([A-Za-z0-9+/=]*+)[\"',\\+ \t\r]*)"
 )
 _FULL_LINE = 40  # characters of base64; the last two lines of a body (the rest, a checksum) may be shorter
 

@@ -9,6 +9,7 @@ from ...core.text import lazy_regex
 from .tree import Lit, Param, Piece, Unsure
 
 MAX_WORDS = 2000  # the largest number of words that braces may make
+MAX_BRACES = 500  # in one word; for each, its partner is looked for
 _SEQUENCE = lazy_regex(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})|([A-Za-z])\.\.([A-Za-z])")
 
 
@@ -22,6 +23,8 @@ def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
             atoms.extend(piece.text)
         else:
             atoms.append(piece)
+    if atoms.count("{") > MAX_BRACES:
+        raise Unsure("it has too many braces", rule="shell:size")
     expanded = _braces(atoms, 0)
     if expanded[0] is not atoms:
         for word in expanded:

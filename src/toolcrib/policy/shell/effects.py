@@ -132,4 +132,4 @@ def of_words(
 
 
 def _plain_name(name: str) -> str:
-    return name if name in VERSIONS else re.sub(r"[\d.-]+\Z|(?<=mkfs)\..*", "", name)
+    return name if name in VERSIONS else re.sub(r"(?<![\d.-])[\d.-]+\Z|(?<=mkfs)\..*", "", name)

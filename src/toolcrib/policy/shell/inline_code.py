@@ -23,7 +23,7 @@ HIDES = (
 )
 _TEXT = r"""(?:[rbuf]{0,2}(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`))"""
 _LIST = rf"\[\s*({_TEXT.replace('(', '(?:').replace('(?:?:', '(?:')}(?:\s*,\s*[^\]]*)?)\]"
-_CALL = r"(?m:^|[^\w$])(?:[\w$]+(?:\.|::|->))*"
+_CALL = r"(?m:^|[^\w$])"
 _ROLES = {
     "shell": r"system|popen\d?|Popen|exec\w*|spawn\w*|posix_spawn\w*|shell_exec|passthru|proc_open|check_output"
     r"|check_call|call|run|getoutput|getstatusoutput|execute|capture\d*e?|create_subprocess_\w+|qx",
@@ -35,20 +35,20 @@ _ROLES = {
     "read": r"read_\w+|readFile\w*|file_get_contents|readfile|createReadStream|readlines|open\w*|fopen|lines|foreach"
     r"|file|slurp|read|require|include|cat",
 }
-_OPENED = rf"\b(?:open\w*|fopen)\s*\(?\s*(?:\w+\s*,\s*)?{_TEXT}\s*,\s*(?:mode\s*=\s*)?['\"][^'\"]*[waxc+>]"
-_PERL_OPEN = r"\bopen\s*\(?[^;'\"]*['\"]\s*\+?>{1,2}\s*['\"]?\s*,?\s*['\"]?([^'\";]+)"
+_OPENED = rf"\b(?:open\w*+|fopen)[\s(]*(?:\w+\s*,\s*)?{_TEXT}\s*,\s*(?:mode\s*=\s*)?['\"][^'\"]*[waxc+>]"
+_PERL_OPEN = r"\bopen[^;'\"]*['\"]\s*\+?>{1,2}\s*['\"]?\s*,?\s*['\"]?([^'\";]+)"
 _PATH = rf"\bPath\(\s*{_TEXT}\s*\)(?:\s*/\s*{_TEXT})?\)*\.(\w+)"
 _SHAPES = {
-    "spawn-shell": r"\bpty\.spawn\b|exec[lv]?\w*\s*\(?\s*[\"']\S*/?(?:ba|da|z|k|c)?sh[\"']",
-    "kill-all": r"\bkill(?:pg)?\s*\(?\s*(?:['\"]?\w+['\"]?\s*,\s*)?-?[01]\b(?!\d)",
-    "bomb": r"(?:\bwhile\b|\bloop\b|for\s*\(\s*;\s*;)(?:.|\n)*\bfork\b|\bfork\b.*\bwhile\b",
-    "reverse-shell": r"(?i:socket|net\.connect|fsockopen|TCPSocket)(?:.|\n)*"
+    "spawn-shell": r"\bpty\.spawn\b|exec[lv]?\w*[\s(]*[\"']\S*/?(?:ba|da|z|k|c)?sh[\"']",
+    "kill-all": r"\bkill(?:pg)?[\s(]*(?:['\"]?\w+['\"]?\s*,\s*)?-?[01]\b(?!\d)",
+    "bomb": r"\A(?>(?s:.*?)(?:\bwhile\b|\bloop\b|for\s*\(\s*;\s*;))(?s:.*)\bfork\b|\bfork\b.*\bwhile\b",
+    "reverse-shell": r"\A(?>(?s:.*?)(?i:socket|net\.connect|fsockopen|TCPSocket))(?s:.*)"
     r"(?:dup2|subprocess|pty|/bin/(?:ba|da|z)?sh|\bexec\b|spawn|popen)",
     "setuid": r"\bset(?:res)?[ug]id\s*\(\s*0\b|\bchmod\s*\(?[^,)]*,\s*0o?[46]\d{3}",
     "network": r"\b(?:import|from|require|use)\b[^\n;]*\b(?:socket|urllib|requests|httpx|https?|ftplib|smtplib"
     r"|telnetlib|aiohttp|paramiko|xmlrpc|net|open-uri|LWP|Socket)\b|curl_init|fsockopen|URI\.open|\bfetch\(",
 }
-_ASSIGNED = r"(?m:^|;)\s*(?:const |let |var |my )?\$?(\w+)\s*=\s*('[^'\n]*'|\"[^\"\n]*\"|\[[^\]\n]*\])"
+_ASSIGNED = r"(?m:^|;)[^\S\n]*(?:const |let |var |my )?\$?(\w+)\s*=\s*('[^'\n]*'|\"[^\"\n]*\"|\[[^\]\n]*\])"
 _RUNS_TEXT = r"\beval\b|\bexec\b|\bcompile\s*\(|new Function|loadstring|\bload\b"
 
 
@@ -90,7 +90,7 @@ def _run(text: str) -> Iterator[Effect]:
 
 def _of(text: str) -> Iterator[Effect]:
     for role, names in _ROLES.items():
-        call = rf"{_CALL}(?:{names})\s*\(?\s*(?:glob\s*\(?\s*|\d+\s*,\s*)?(?:{_LIST}|{_TEXT})"
+        call = rf"{_CALL}(?:{names})[\s(]*(?:glob[\s(]*|\d+\s*,\s*)?(?:{_LIST}|{_TEXT})"
         for match in re.finditer(call, text):
             listed, *single = match.groups()
             given = [_unescaped(next((g for g in found if g), "")) for found in re.findall(_TEXT, listed or "")]

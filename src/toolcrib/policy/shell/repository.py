@@ -34,7 +34,7 @@ _KEYS = (
     r"|(?:clean|smudge|process)(?!\s*=\s*git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?\s*$)"
 )
 _NAMES_PROGRAM = lazy_regex(
-    rf"^\s*(?:\[.*\]\s*)?(?:(?P<key>{_KEYS})\s*(?:=|$)|\[\s*(?P<section>alias|include|includeif|pager)\b)",
+    rf"^[^\S\n]*(?:\[.*\][^\S\n]*)?(?:(?P<key>{_KEYS})\s*(?:=|$)|\[\s*(?P<section>alias|include|includeif|pager)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _HOOKS = ("post-index-change",)  # the only hook of a command that reads: `git status` writes the index
@@ -45,7 +45,8 @@ _UNREAD = frozenset({"refs", "logs", "hooks", "lfs", "annex", "modules"})
 _OBJECTS = lazy_regex(r".*/objects/[0-9a-f]{2}", re.DOTALL)
 # A name of a file that git reads by further rules: quotes, escapes, `%(prefix)`, `:(optional)`.
 _ODD_FILE = lazy_regex(
-    r"^\s*(?:\[.*\]\s*)?(?P<key>worktree|\w*file|skiplist)\s*=[^\n]*(?:[\"\\]|[%:]\()", re.IGNORECASE | re.MULTILINE
+    r"^[^\S\n]*(?:\[.*\][^\S\n]*)?(?P<key>worktree|\w*file|skiplist)\s*=[^\n]*(?:[\"\\]|[%:]\()",
+    re.IGNORECASE | re.MULTILINE,
 )
 _CERTAIN_HEAD = lazy_regex(r"ref: refs/|[0-9a-f]{40}(?:[0-9a-f]{24})?\s*\Z")
 

@@ -63,7 +63,7 @@ def of_options(call: SortedWords) -> Iterator[Effect]:
         yield from _of_unlisted(name, word)
 
 
-_WRITES = lazy_regex(r"-[oO]|--?[\w-]*(?:out|log(?!ical)|save|dump|dest|write|report|trace|jar|cache|stderr)[\w-]*")
+_WRITES = lazy_regex(r"-[oO]|-(?=[\w-]*(?:out|log(?!ical)|save|dump|dest|write|report|trace|jar|cache|stderr))[\w-]+")
 _NAMES_PROGRAM = words(
     """
     --to-command --use-compress-program --rsh --rsh-command --rmt-command --pager --pre --pre-invoke --post-invoke

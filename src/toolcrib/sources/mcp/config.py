@@ -23,7 +23,7 @@ TRANSPORTS: Mapping[str, str] = {
 """The accepted spellings of each transport, in lower case and without - and _."""
 
 _SECRET = lazy_regex(
-    r"((?:--?[\w-]+[=:] *)??-{0,2}[\w-]*(?:key|token(?!iz)|secret|passw|auth|cookie)[\w-]*)([=:]|$)", re.IGNORECASE
+    r"((?:--?[\w-]++[=:] *+)??(?=[\w-]*(?:key|token(?!iz)|secret|passw|auth|cookie))[\w-]++)([=:]|$)", re.IGNORECASE
 )
 _VALUE = lazy_regex(r"(?!/|\./|~/)(?:.*\d.*|.{20,})", re.DOTALL)
 _LOGIN = lazy_regex(r"://[^/@\s]*@")

@@ -39,7 +39,7 @@ _TYPES: Mapping[str, tuple[str, frozenset[str]]] = {
     "streamable-http": ("url", frozenset({"type", "url", "headers"})),
     "sse": ("url", frozenset({"type", "url", "headers"})),
 }
-_VARIABLE = lazy_regex(r"\$\{([^}]*)\}")
+_VARIABLE = lazy_regex(r"\$\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)

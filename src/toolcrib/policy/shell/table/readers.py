@@ -90,15 +90,17 @@ def below(start: Word) -> Word:
 # Where brackets end is the same for every sed: BSD's and busybox's look for delimiters only behind them.
 _BRACKETS = r"\[\^?+\]?+(?:\[:[a-z]+:\]|\[(?![:.=])|\\(?!\])|(?!{0})[^\[\]\n\\])*\]"
 _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|{_BRACKETS.format('/')})*/[IM]?)"
-_HARMLESS_SED = lazy_regex(rf"""(?x)(?:[\s;{{}}]*
-    (?:{_ADDRESS}(?:\s*,\s*(?:{_ADDRESS}|[+~]\d+))?)?\s*!?\s*
+_HARMLESS_SED = lazy_regex(rf"""(?x)(?:[\s;{{}}]*+
+    (?:{_ADDRESS}(?:\s*,\s*(?:{_ADDRESS}|[+~]\d+))?)?\s*+(?:!\s*+)?
     (?:[=dDgGhHlnNpPxz](?=[\s;}}]|\Z)|[qQ]\s*\d*(?=[\s;}}]|\Z)|[{{]
     |s(?P<d>[^\s\w\\\[])(?:(?!(?P=d))[^\\\n\[]|\\.|{_BRACKETS.format("(?P=d)")})*(?P=d)
       (?:(?!(?P=d))[^\\\n]|\\.|\\\n)*(?P=d)[gpIiMm\d]*(?=[\s;}}]|\Z)
     |y/(?:[^/\\\n\[]|\\.)*/(?:[^/\\\n\[]|\\.)*/(?=[\s;}}]|\Z))
-    )*[\s;}}]*(?:\#[^\n]*)?""")
+    )*+[\s;}}]*(?:\#[^\n]*)?""")
 _SED_RUNS = lazy_regex(
-    r"(?:\A|[\s;{}/\d$!])e\s+([^\n]+)|s(?P<d>[^\s\w])(?:.*?)(?P=d)(.*?)(?P=d)[gpIiMm\d]*e", re.DOTALL
+    r"(?:\A|[\s;{}/\d$!])e\s+([^\n]+)"
+    r"|s(?P<d>[^\s\w])(?:\\.|\[\^?+\]?+[^\]]{0,20}+\]|(?!(?P=d)).)*+(?P=d)((?:\\.|(?!(?P=d)).)*+)(?P=d)[gpIiMm\d]*e",
+    re.DOTALL,
 )
 _SED_FILES = lazy_regex(r"(?:\A|[\s;{}/\d$!gpI|,#])([wWrR])\s*([^\s;}]+)")
 
