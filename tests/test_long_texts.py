@@ -49,6 +49,7 @@ def _code(language: str, unit: str, before: str = "") -> object:
 
 CASES: dict[str, Callable[[], object]] = {
     "awk: brackets in a pattern": lambda: _code("awk", "[]] ", "/"),
+    "awk: a long word": lambda: _code("awk", " a/", "a" * (MAX_CODE // 2)),
     "code: blanks before an operand": lambda: _code("python", " ", "x.execute glob"),
     "code: blanks after open": lambda: _code("perl", " ", "open"),
     "code: dots": lambda: _code("python", "a."),

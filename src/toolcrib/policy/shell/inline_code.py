@@ -157,7 +157,7 @@ def _begins_pattern(before: str) -> bool | None:
     """Return whether a slash after this begins a pattern; None if it could also divide."""
     if before[-1:] in "{(,;!~&|}\n":
         return True
-    word = re.search(r"\w*\Z", before, re.ASCII)
+    word = re.search(r"\w*\Z", before[-20:], re.ASCII)  # longer than each keyword
     if word and word[0]:
         return None if word[0] in _KEYWORDS else False
     return False if before.endswith("]") else None
