@@ -10,9 +10,10 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .descriptors import unreadable
 from .own_files import beginning_of
 
 MAX_BYTES = 1 << 28
@@ -27,25 +28,24 @@ SETTLED_NS = 5_000_000_000
 def linked_folders(folder: str, git: str = "") -> list[str]:
     """Return the folders below a work tree that git takes for repositories of their own, without links on the way."""
     git = git or f"{folder}/.git"
-    try:
+    names: list[str] = []
+    with unreadable:
         if os.path.isfile(git):  # of a submodule or another worktree
             with open(git, "rb") as file:
                 named = os.fsdecode(file.read(4096).partition(b"\0")[0]).removeprefix("gitdir: ").rstrip("\r\n")
             git = os.path.join(folder, named)
-        names = _files(git)
-    except OSError:
-        return []
+        names = [_MODULES, *_files(git)]
     found: dict[str, None] = {}
-    for name in (_MODULES, *names):
-        try:
+    split = len(names) > 2
+    for name in names:
+        inside: Iterable[str] = ()
+        with unreadable:
             if name == _MODULES:
                 inside = read_while_same(_named_in, f"{folder}/{name}")
             else:
-                inside = read_while_same(_repositories, f"{git}/{name}", len(names) > 1)
-            if inside is None:
-                inside = map(os.fsdecode, _entries(beginning_of(f"{git}/{name}", MAX_BYTES), len(names) > 1))
-        except OSError:
-            continue
+                kept = read_while_same(_repositories, f"{git}/{name}", split)
+                read = _entries(beginning_of(f"{git}/{name}", MAX_BYTES), split) if kept is None else ()
+                inside = map(os.fsdecode, read) if kept is None else kept
         for path in inside:
             inner = os.path.normpath(os.path.join(folder, path))  # git takes `x/../y` and `/y` as they are
             if path and os.path.lexists(f"{inner}/.git"):

@@ -8,7 +8,6 @@ hold.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
@@ -20,6 +19,7 @@ from pathlib import Path
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.text import lazy_regex
+from .descriptors import unreadable
 from .host_file import HostFile, both_names
 from .own_files import read_regular
 from .programs import beneath, places_followed, without_dots
@@ -156,10 +156,9 @@ def _parsed(text: str) -> Iterator[GitSetting]:
 def text_of(path: str | Path) -> str:
     """Return the text of a plain file, each line up to a NUL, which ends a name for git; "" if there is none. Raises
     ConfigError if it is too large: git would read it, and run what it names."""
-    try:
+    text = b""
+    with unreadable:
         text = read_regular(path, _MAX_BYTES) or b""
-    except OSError:
-        return ""
     if len(text) > _MAX_BYTES:
         raise ConfigError(f"{path} is larger than {_MAX_BYTES:,} bytes, so what git runs here is not known; shorten it")
     return os.fsdecode(re.sub(rb"\0[^\n]*", b"", text) if b"\0" in text else text)
@@ -201,7 +200,7 @@ def _with_submodules(top: str, git: str) -> Iterator[tuple[str, list[str]]]:
         if passed:
             yield _tree(folder) or folder, [f"{folder}/config", f"{folder}/config.worktree"]
         if len(pending) < _MAX_FOLDERS:
-            with contextlib.suppress(OSError), os.scandir(folder) as inside:
+            with unreadable, os.scandir(folder) as inside:
                 pending += [
                     each.path for each in inside if each.name not in passed and each.is_dir(follow_symlinks=False)
                 ]
@@ -256,7 +255,7 @@ def _named(setting: GitSetting, file: str, top: str, root: str) -> Iterator[Host
         whole = os.path.dirname(folder) if os.path.basename(folder) == "_" else folder
         yield HostFile(whole, why)
         for at in {whole, folder}:
-            with contextlib.suppress(OSError), os.scandir(at) as inside:
+            with unreadable, os.scandir(at) as inside:
                 yield from (HostFile(each.path, why) for each in inside if each.is_symlink())
     else:
         yield from _run_by(setting, top, root)

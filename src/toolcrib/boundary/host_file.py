@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 from ..core.dataclass import dataclass
+from .descriptors import unreadable
 from .programs import beneath, links_followed
 
 STARRED = (".*.so", ".*.pyc")
@@ -83,11 +84,9 @@ def _starred(pattern: str) -> re.Pattern[str]:
 
 
 def _links_in(folder: str) -> set[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return {each.path for each in entries if each.is_symlink() and not each.is_file()}
-    except OSError:
-        return set()
+    with unreadable, os.scandir(folder) as entries:
+        return {each.path for each in entries if each.is_symlink() and not each.is_file()}
+    return set()
 
 
 def shadows_of(module: str) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Literal, overload
 
+from .descriptors import unreadable
+
 
 def replace_file(path: Path, data: bytes | str, mode: int = 0o600) -> None:
     """Replace a file. The new one is on the disk before it takes the old one's place. Its folder must exist.
@@ -77,10 +79,9 @@ def read_regular(path: str | os.PathLike[str], most: int | None) -> bytes | None
 
 def beginning_of(path: str, most: int) -> bytes:
     """Return the beginning of a plain file, however large it is; b"" if there is none."""
-    try:
+    with unreadable, contextlib.suppress(ValueError):
         return (read_regular(path, most) or b"")[:most]
-    except (OSError, ValueError):
-        return b""
+    return b""
 
 
 def read_file(path: str | os.PathLike[str], most: int | None = None) -> bytes:

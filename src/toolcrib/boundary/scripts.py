@@ -13,7 +13,6 @@ left out.
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import hashlib
 import itertools
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
+from .descriptors import unreadable
 from .host_file import STARRED, HostFile, both_names, modules_in, new_modules_of, shadows_of
 from .launchers import DOCKERFILE, INSTALLED, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
 from .own_files import read_regular
@@ -340,7 +340,7 @@ def _behind_links(folder: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield what links in a folder, and in those behind them, lead to elsewhere in writable folders."""
     pending, outer, roots = [folder], [folder], set(roots)
     for at in itertools.islice(pending, MAX_FILES):  # it grows
-        with contextlib.suppress(OSError), os.scandir(at) as inside:
+        with unreadable, os.scandir(at) as inside:
             for entry in inside:
                 if entry.is_symlink():
                     real = os.path.realpath(entry.path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ..boundary.capture import SpillTarget
-from ..boundary.descriptors import closing_fd
+from ..boundary.descriptors import closing_fd, patiently
 from ..boundary.environment import command_environment
 from ..boundary.git_identity import git_identity
 from ..boundary.sandbox import Sandbox
@@ -345,7 +345,12 @@ class CommandRunner:
             log.warning("the changes of a command could not be stored for undo", exc_info=True)
             outcome.notes.append(f"[undo does not cover what this command changed: {error}]")
             outcome.undo = ""
-        found = prepared.spawn.appeared()
+        try:
+            found = prepared.spawn.appeared()
+        except OSError as error:
+            log.warning("what a command made was not searched for what other programs run or trust", exc_info=True)
+            outcome.notes.append(f"[what it made was not searched for what other programs run or trust: {error}]")
+            found = []
         if prepared.layer is not None:  # the command did not make the new files outside the layer
             found = [path for path in found if outcome.touches(path)]
         moved = self._moved_away(found, ctx.call_id)
@@ -372,11 +377,12 @@ class CommandRunner:
                 failed.append(path)
                 continue
             try:
+                move = functools.partial(self._move_to_trash, path, undo_id, reason, tool="undo")
                 try:
-                    self._move_to_trash(path, undo_id, reason, tool="undo")
+                    patiently(move)
                 except PermissionError:
                     self._make_movable(path)
-                    self._move_to_trash(path, undo_id, reason, tool="undo")
+                    move()
                 moved.append(path)
                 if self._saver is not None:
                     self._saver().forget(path)

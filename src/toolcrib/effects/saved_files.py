@@ -21,7 +21,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from ..boundary.copy_tree import copy_tree
-from ..boundary.descriptors import LISTED, chmod_at, closing_fd
+from ..boundary.descriptors import LISTED, chmod_at, closing_fd, patiently
 from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
 from ..boundary.sandbox.protected_search import may_hold_names, remember
@@ -120,9 +120,15 @@ class FileSaver:
     def outcome(self, saved: SavedFiles, ctx: ToolContext) -> CommandOutcome:
         """Put what the command deleted or rewrote into the journal. Blocks; call it once."""
         now, keys = SavedFiles(), saved.keys.copy()
+        times = 1 if saved.why == _TOO_LARGE else MORE
+
+        def walked() -> SavedFiles:
+            found = SavedFiles()
+            _Saving(found, None, -1, self._ours, closed=saved.closed, times=times).walk(self._root)
+            return found
+
         with contextlib.suppress(OSError):
-            whole = saved.why != _TOO_LARGE
-            _Saving(now, None, -1, self._ours, closed=saved.closed, times=MORE if whole else 1).walk(self._root)
+            now = patiently(walked)
             if (now.why == _TOO_LARGE or len(now.keys) >= MAX_FILES) and not saved.why:
                 (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, keys)))
         if _TOO_LARGE not in (saved.why, now.why):

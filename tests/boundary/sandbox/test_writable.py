@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from toolcrib.boundary.path_judgement import judge_path
 from toolcrib.boundary.sandbox import writable
+from toolcrib.boundary.sandbox.found_files import withheld_files
 from toolcrib.boundary.sandbox.protected_search import remember
 from toolcrib.boundary.sandbox.settings import SandboxSettings
 from toolcrib.boundary.sandbox.writable import Writable, workspace_of
@@ -416,3 +420,42 @@ def test_a_closed_folder_outside_is_not_opened(tmp_path: Path, monkeypatch: pyte
     folders.appeared([guard])
     assert (tmp_path / "ws/in/shut").stat().st_mode & 0o777 == 0o711
     assert (tmp_path / "outside/shut").stat().st_mode & 0o777 == 0o511
+
+
+@contextmanager
+def no_descriptors() -> Generator[None]:
+    """Let every new descriptor fail."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_what_cannot_be_searched_for_want_of_descriptors_does_not_count_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.boundary.sandbox.protected_search.SETTLED_NS", -(10**10))  # all is old
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / ".env").touch()
+    settings = SandboxSettings(denied=lambda name: lambda path: path.endswith("/.env"))
+    there = Writable(tmp_path, settings, "workspace-write")
+    with no_descriptors():
+        for look in (lambda: there.guards(tmp_path), withheld_files(tmp_path, settings).paths):
+            with pytest.raises(OSError, match="Too many open files"):
+                look()
+    (guard,) = there.guards(tmp_path)
+    assert {f"{tmp_path}/.git/config", f"{tmp_path}/.git/hooks", f"{tmp_path}/.env"} <= {*guard.existing, *guard.held}
+
+
+def test_what_a_command_made_is_searched_for_until_there_are_descriptors_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Writable(tmp_path, SandboxSettings(), "workspace-write")
+    guards = there.guards(tmp_path)
+    (tmp_path / ".envrc").touch()
+    with ExitStack() as short:
+        short.enter_context(no_descriptors())
+        monkeypatch.setattr("toolcrib.boundary.descriptors.time.sleep", lambda _: short.close())
+        assert there.appeared(guards) == [".envrc"]

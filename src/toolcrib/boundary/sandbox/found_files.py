@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from ..descriptors import unreadable
 from ..git_settings import holds_password
 from ..sensitive_names import sensitive_among
 from ..workspace_paths import WHOLE_MACHINE
@@ -143,7 +144,8 @@ def secrets_below(folder: str, until: float) -> Iterator[str]:
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """Return the names of the files and of the folders in a folder; none if it is not there. Raises PermissionError."""
+    """Return the names of the files and of the folders in a folder; none if it is not there. Raises OSError if it may
+    not be listed, or if that cannot be known."""
     names: list[str] = []
     folders: list[str] = []
     try:
@@ -153,6 +155,8 @@ def _entries(folder: str) -> tuple[list[str], list[str]]:
     except PermissionError:
         raise
     except OSError:
+        with unreadable:
+            raise
         return [], []
     return names, folders
 

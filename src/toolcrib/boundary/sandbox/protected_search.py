@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
 from ...core.dataclass import dataclass
+from ..descriptors import unreadable
 from ..git_index import MAX_BYTES, SETTLED_NS, linked_folders
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
@@ -71,18 +72,15 @@ def _list(folder: str) -> _Listed:
     names: list[str] = []
     folders: list[str] = []
     links: list[str] = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                name = _LOOKED_AT.get(entry.name.casefold())
-                if name is not None and (name == entry.name or os.path.lexists(f"{folder}/{name}")):
-                    names.append(name)  # where case does not count, `.ENVRC` is `.envrc`
-                if entry.is_symlink():
-                    links.append(entry.name)
-                elif entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.name)
-    except OSError:
-        pass
+    with unreadable, os.scandir(folder) as entries:
+        for entry in entries:
+            name = _LOOKED_AT.get(entry.name.casefold())
+            if name is not None and (name == entry.name or os.path.lexists(f"{folder}/{name}")):
+                names.append(name)  # where case does not count, `.ENVRC` is `.envrc`
+            if entry.is_symlink():
+                links.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
     closed = not os.access(folder, os.R_OK | os.X_OK) and _is_own(folder)
     return _Listed(frozenset(names), tuple(folders), tuple(links), closed)
 

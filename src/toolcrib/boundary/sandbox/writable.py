@@ -7,11 +7,12 @@ import os
 import shlex
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
 from ...core.text import one_line
+from ..descriptors import patiently
 from ..host_file import HostFile, both_names
 from ..host_files import host_files_in, own_data_in
 from ..programs import beneath, within_any
@@ -92,18 +93,22 @@ class Writable:
         in the workspace relative to it. Add `notes` about those that were mounted and are not any more."""
         guards = list(guards)
         end(guards)
+        found = patiently(lambda: self._found(guards))
+        if notes is not None:
+            notes.extend(self._replaced(guards))
+        return list(found.values())
+
+    def _found(self, guards: Sequence[ProtectedPaths]) -> dict[Path, str]:
         running = others()
         found = {
             self._workspace / path: path for guard in guards for path in guard.appeared(remembered(guard.root), running)
         }
-        if notes is not None:
-            notes.extend(self._replaced(guards))
         if guards:
             for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
                 root = next((guard for guard in guards if path.is_relative_to(guard.root)), None)
                 if root is not None and str(path) not in root.held:
                     found[path] = str(path) if root.absolute else os.path.relpath(path, self._workspace)
-        return list(found.values())
+        return found
 
     def _replaced(self, guards: Iterable[ProtectedPaths]) -> list[str]:
         """Say which protected files were replaced. Then the kernel removes what is mounted on them in other mount

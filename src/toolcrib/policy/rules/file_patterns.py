@@ -9,7 +9,6 @@ reference. A path is walked once with the set of possible positions in the patte
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from ...boundary.descriptors import unreadable
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
@@ -106,10 +106,9 @@ class FilePattern:
             return False
         waiting, seen = [file.real], 0
         while waiting:
-            try:
+            entries: list[os.DirEntry[str]] = []
+            with unreadable:
                 entries = list(os.scandir(waiting.pop()))
-            except OSError:  # not readable for us, or gone
-                continue
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 if any(glob.match(entry.path, is_dir) for glob in globs):
@@ -138,7 +137,7 @@ def file_pattern(spec: str, workspace: str, base: str, home: str, *, allow: bool
 def ignores_case(folder: str) -> bool:
     """Return whether names in a folder are the same in another case, as usually on macOS. Seen by an entry of it, or by
     its own name."""
-    with contextlib.suppress(OSError):
+    with unreadable:
         names = frozenset(os.listdir(folder))
         for name in names:
             if name.isascii() and (other := name.swapcase()) != name and other not in names:

@@ -5,7 +5,6 @@ A path that is only partly known (`src/$x`, `*.py`) is judged by everything it c
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import time
@@ -14,6 +13,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
+from ...boundary.descriptors import unreadable
 from ...boundary.git_settings import holds_password
 from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
@@ -131,10 +131,9 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
     walks = not pattern or "**" in pattern
     deep = walks or "/" in pattern
     while pending:
-        try:
+        entries: list[os.DirEntry[str]] = []
+        with unreadable:
             entries = list(os.scandir(pending.pop()))
-        except OSError:
-            continue
         seen += len(entries)
         if seen > _MAX_ENTRIES:
             said = f"may follow links in {folder}, which holds too much to look for them"
@@ -189,7 +188,7 @@ def _named(folder: str, pattern: re.Pattern[str], deep: bool) -> str:
     """Return a name in a folder, or below it, that begins with a pattern; of a folder that holds too much, its path."""
     pending, seen = [folder], 0
     while pending:
-        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+        with unreadable, os.scandir(pending.pop()) as entries:
             for entry in entries:
                 seen += 1
                 if pattern.match(entry.name):

@@ -7,12 +7,12 @@ stranger can bury a repository in the workspace. Inside a sandbox that harms not
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...boundary.descriptors import unreadable
 from ...boundary.git_index import leading_out, linked_folders
 from ...boundary.git_settings import entries, holds_password, of_person, text_of
 from ...boundary.protected_names import WITHIN_REPOSITORY
@@ -128,10 +128,9 @@ def _leads_out(git: str, common: str, roots: tuple[str, ...]) -> str | None:
         return f"would read the objects of another repository ({listed})"
     pending, seen = [git, common], 0
     for folder in pending:  # it grows
-        try:
+        entries_of: list[os.DirEntry[str]] = []
+        with unreadable:
             entries_of = list(os.scandir(folder))
-        except OSError:
-            continue
         seen += len(entries_of)
         if seen > _MAX_ENTRIES:
             return f"works in {git}, which holds too much to look for links that lead outside"
@@ -237,6 +236,6 @@ def _settings(git: str, common: str) -> Iterator[Path]:
             return
         if is_one := os.path.lexists(folder / "HEAD"):
             yield folder / "config"
-        with contextlib.suppress(OSError), os.scandir(folder) as inside:
+        with unreadable, os.scandir(folder) as inside:
             names = [entry.name for entry in inside if entry.is_dir(follow_symlinks=False)]
             pending += [folder / name for name in names if not (is_one and name in WITHIN_REPOSITORY)]

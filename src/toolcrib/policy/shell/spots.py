@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+from ...boundary.descriptors import unreadable
 from ...core.text import lazy_regex
 from .parts import CommandPlace, Word
 from .table import places
@@ -208,10 +209,9 @@ def _fitting(folder: str, part: str, until: float) -> Iterator[str]:
         if os.path.lexists(path):
             yield os.path.realpath(path)
         return
-    try:
+    names: list[str] = []
+    with unreadable:
         names = os.listdir(folder)
-    except OSError:
-        return
     for name in names:
         if fnmatchcase(name, part) and (name[0] != "." or part[0] == "."):
             yield os.path.realpath(f"{folder}/{name}")
