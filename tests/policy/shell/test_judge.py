@@ -361,6 +361,10 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
     (work.parent / ".tool-versions").write_text("jq path:./bad\n")
     assert judge_command("jq . a.json", place).rule == "shell:workspace-program"
     assert judge_command("jq . a.json", replace(place, walled=True)).verdict == "allow"
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert judge_command("pip list", place).verdict == "allow"
+    monkeypatch.setenv("PYTHONPATH", "src")
+    assert judge_command("pip list", place).rule == "shell:workspace-program"
 
 
 @pytest.mark.parametrize(

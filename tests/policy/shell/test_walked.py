@@ -41,7 +41,8 @@ SHOWS = [
     "rg -uuu x", "rg --hidden x", "rg -uu x", "rg x", "rg x cfg", "rg --no-ignore x .",
     "find . -exec cat {} +", "find . -type f -exec grep -l x {} \\;", "find cfg -name '*' -exec cat {} +",
     "find . ! -name '*.py' -exec cat {} +", "find . -name '*.py' -o -exec cat {} +",
-    "find . -exec cat {} + -name '*.py'", "find . -iname '*.P*' -exec cat {} +", "tar -cO .", "tar c .",
+    "find . -exec grep -v {} +", "find . -exec cat {} + -name '*.py'",
+    "find . -iname '*.P*' -exec cat {} +", "tar -cO .", "tar c .",
     "cat cfg/*", "cat */*", "cat cfg/p*", "cat cfg/[^x]*", "cat cfg/[[:alpha:]]*", "head -n1 cfg/*",
     "head -n cfg/* README.md", "grep -v cfg/* README.md", "cut -d cfg/* -f1",
     "cd cfg && cat *", "for f in cfg/*; do cat \"$f\"; done", "for d in */; do grep -r x $d; done",
@@ -83,20 +84,17 @@ def test_a_command_that_shows_none_does_not_ask(command: str, place: CommandPlac
     assert rule(command, place) == "allow", judge_command(command, place)
 
 
-def test_git_reads_only_what_it_tracks_in_a_repository(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_reads_only_what_it_tracks_but_for_two_files_that_are_there(place: CommandPlace) -> None:
     git = Path(place.workspace, ".git")
     git.mkdir()
-    assert rule("git diff cfg src", place) == "shell:secrets-below"  # the folder is empty: git takes it for none
-    (git / "HEAD").write_text("ref: refs/heads/main\n")
-    for command in ("git diff cfg src", "git diff -- cfg", "git log -p cfg", "git grep x cfg"):
+    (git / "HEAD").write_text("no repository for git")
+    for command in ("git diff HEAD cfg", "git diff -- cfg", "git diff main -- .", "git log -p cfg", "git grep x cfg"):
         assert rule(command, place) == "allow", judge_command(command, place)
     for command in (
-        "git diff /dev/null cfg/p*", "cd .git && git diff ../cfg ../src", "git grep --untracked x",
-        "git --work-tree=cfg diff src cfg", "cd src && git diff ./../cfg /dev/null",
+        "git diff cfg src", "git diff src -- cfg", "git diff /dev/null cfg/p*", "cd .git && git diff ../cfg ../src",
+        "git grep --untracked x", "git --work-tree=cfg diff src cfg", "cd src && git diff ./../cfg /dev/null",
     ):  # fmt: skip
         assert rule(command, place) == "shell:secrets-below", judge_command(command, place)
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert rule("git diff cfg src", place) == "shell:secrets-below"  # of another user ("dubious ownership")
 
 
 def test_ripgrep_may_have_options_of_the_person(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,8 @@ _AWK_ASKS = r"@|(?<!\|)\|(?!\|)|\|&|\""
 
 def _awk(text: str) -> Iterator[Effect]:
     """awk is harmless if it does not redirect, pipe or read files by itself, outside strings and patterns."""
-    bare = _without_strings(text.replace("\\\n", " "))
+    odd = re.search(r"#[^\n]*\\\n", text)  # a comment that may go on, or not
+    bare = None if odd else _without_strings(text.replace("\\\n", " "))
     if bare is None or re.search(_AWK_NAMES, text) or re.search(_AWK_ASKS, bare):
         yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
         bare = bare or ""

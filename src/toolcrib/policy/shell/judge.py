@@ -237,7 +237,10 @@ def planted_program(command: Command, place: CommandPlace, sought: Container[str
 
 
 def chosen_program(name: str, command: Command, place: CommandPlace) -> str | None:
-    """Return the file of asdf or mise that names a folder with the program, if PATH has their shim of it."""
+    """Return what names a folder of the workspace with the program: a file of asdf or mise, if PATH has their shim of
+    it, and PYTHONPATH for pip, which loads its modules from there."""
+    if name.startswith("pip") and "PYTHONPATH" in os.environ:
+        return "PYTHONPATH"
     if "/" in name or not is_shim(next(named_programs(name), "")):
         return None
     at = os.path.realpath(command.cwd or place.cwd)

@@ -12,7 +12,6 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from ...boundary.sandbox.found_files import secrets_below
 from ...boundary.sensitive_names import sensitive_by
@@ -97,22 +96,15 @@ def _read(command: Command) -> Iterator[tuple[Word, str | None]]:
 
 
 def _reads_all(command: Command) -> bool:
-    """Return whether git may read what it does not track: `grep --untracked`, and `diff` of two files where one is
-    outside a repository. The rest reads only what it tracks."""
+    """Return whether git may read what it does not track: `grep --untracked`, and `diff` of two files where it takes
+    no folder around them for a repository. The rest reads only what it tracks."""
     words = [word.text or "" for word in command.args]
     if "--untracked" in words:
         return True
-    if "diff" not in words:
-        return False
-    if command.cwd is None or any(
-        text.startswith(("/", "~", "--work-tree", "--git-dir")) or ".." in text.split("/") for text in words
-    ):
-        return True
-    for folder in (command.cwd, *map(str, Path(command.cwd).parents)):
-        git = f"{folder}/.git"
-        if os.path.isfile(git) or os.path.exists(f"{git}/HEAD"):  # another user's repository is none for git
-            return "/.git/" in f"{command.cwd}/" or any(os.stat(each).st_uid != os.geteuid() for each in (folder, git))
-    return True
+    named = [text for text in words[words.index("diff") + 1 :] if text[:1] != "-"] if "diff" in words else []
+    if command.cwd is None or "" in named or "-C" in words:
+        return bool(named)
+    return sum(os.path.lexists(os.path.join(command.cwd, text)) for text in named) > 1
 
 
 def _walks(command: Command) -> bool:
