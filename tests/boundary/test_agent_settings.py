@@ -18,6 +18,12 @@ SERVER = '{"mcpServers": {"x": {"command": "%s", "args": [%s], "env": {"NODE_OPT
 CLAUDE, LOCAL, CODEX = ".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml"
 TOML = "notify = ['sh', 'n.sh']\n[mcp_servers.x]\nargs = [\n  \"m.py\", # it's\n]\n"
 COPILOT = '{"hooks": {"preToolUse": [{"bash": "./h.sh", "cwd": "tools"}]}}'
+ENVRC = """# see README.md and notes.sh
+source_env_if_exists "$PWD/tools/env.sh"
+if true; then . tools/more; fi
+dotenv .env; PATH_add bin; layout python3; use flake
+source ./own.rc; source venv/bin/activate; eval "$(./x.py)"
+"""
 CASES = [  # the file, its text, by whom that is run, and what it names
     (CLAUDE, HOOK % r"\"$CLAUDE_PROJECT_DIR\"/tools/check.sh --fast", "Claude Code", "tools/check.sh"),
     (CLAUDE, '{"statusLine": {"type": "command", "command": "python3 line.py"}}', "Claude Code", "line.py"),
@@ -30,6 +36,8 @@ CASES = [  # the file, its text, by whom that is run, and what it names
     (".vscode/mcp.json", '{"servers": {"x": {"command": "./tools/s"}}}', "VS Code", "tools/s"),
     (".github/hooks/own.json", COPILOT, "GitHub Copilot", "h.sh", "tools/h.sh"),
     ("opencode.json", '{"mcp": {"x": {"type": "local", "command": ["bun", "s.ts"]}}}', "Opencode", "s.ts"),
+    (".envrc", ENVRC, "direnv", "tools/env.sh", "tools/more", "own.rc", "x.py"),
+    ("mise.toml", '[env]\n_.source = "./e.sh"\n[hooks]\nenter = "python3 x.py"\n', "mise", "e.sh", "x.py"),
     ("packages/a/.mcp.json", '{"mcpServers": {"x": {"command": "./s"}}}', "Claude Code", "packages/a/s"),
 ]
 

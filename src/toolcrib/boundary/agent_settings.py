@@ -1,5 +1,5 @@
 """Find the files of a workspace that the settings of other agents name in a command (a hook, a server, a status line):
-the agent runs them outside any wall.
+the agent runs them outside any wall. So do direnv and mise with what theirs name, on entering a folder.
 
 JSON with comments and TOML are read by their strings alone. What such a file imports, and what a package manager runs,
 is not followed.
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core.text import lazy_regex
+from .descriptors import unreadable
 from .git_index import read_while_same
 from .host_file import HostFile, both_names
 from .launchers import SIGNS
@@ -25,13 +27,22 @@ _MAX_BYTES = 1 << 18  # of one file
 _MAX_WORDS = 1_000
 _MAX_FILES = 50  # of one folder with settings
 _MAX_FOLDERS = 10  # that commands name: their other words may be seen from there
-_ENDS = (".json", ".jsonc", ".toml")
+_SHELL = ".envrc"
+_ENDS = (".json", ".jsonc", ".toml", _SHELL)
 _FIRSTS = dict.fromkeys(name.split("/")[0] for name in AGENT_SETTINGS)
-_CALLED = {"mcp": "Claude Code", "claude": "Claude Code", "github": "GitHub Copilot", "vscode": "VS Code"}
+_CALLED = {
+    "mcp": "Claude Code", "claude": "Claude Code", "github": "GitHub Copilot", "vscode": "VS Code",
+    "envrc": "direnv", "mise": "mise",
+}  # fmt: skip
 _STRING = lazy_regex(r"""\"((?:[^"\\\n]|\\.)*)"?\s*([:=]?)|'([^'\n]*)'|(?<![\w-])([\w-]+)[ \t]*=""")
 _RUN = lazy_regex(  # keys, in lower case, whose values are a command, a part of one, or the folder where it runs
     r"\w*command|args|\w*helper|bash|powershell|notify|install|start|setup-worktree.*|aws\w+|\w*cwd|dir(ectory)?"
+    r"|source|enter|leave|cd|script"
 )
+_SOURCED = lazy_regex(
+    r"""(?:(?<!\S)\.|\bsource(?:_env(?:_if_exists)?)?)[ \t]+["']?([^\s;&|<>()"'`$-][^\s;&|<>()"'`$]*)"""
+)
+_COMMENT = lazy_regex(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _HOME = lazy_regex(r"\$\{HOME\}|\$HOME\b")
 _VARIABLE = lazy_regex(r"""(["']?)(?:\$\{[^{}\n]*\}|\$(?:env:)?\w+|\$\([^()\n]*\)|%\w+%)\1(?=/)""")
 _QUOTED = lazy_regex(r"""["']([^"'\n]+)["']""")
@@ -64,10 +75,9 @@ def _settings(folder: str) -> Iterator[str]:
 
 
 def _read(reading: Any, path: str) -> tuple[str, ...]:
-    try:
+    with unreadable:
         return read_while_same(reading, path)
-    except OSError:
-        return ()
+    return ()
 
 
 @functools.lru_cache(10_000)
@@ -85,6 +95,13 @@ def _listed(folder: str, *_state: int) -> tuple[str, ...]:
 def _words(path: str, *_state: int) -> tuple[str, ...]:
     """Return the words of all commands in a file, each once."""
     key, found = "", dict[str, None]()
+    if path.endswith(_SHELL):
+        text = _VARIABLE.sub(".", _HOME.sub("~", _COMMENT.sub("", text_of(path, _MAX_BYTES))))
+        scripts = (word for word in SIGNS.split(text) if word[:2] == "./" or word.endswith(SCRIPTS))
+        sourced = (  # an environment may be made anew
+            word if word[0] in "./~" or word.endswith("/activate") else f"./{word}" for word in _SOURCED.findall(text)
+        )
+        return tuple(dict.fromkeys(word for word in (*sourced, *scripts) if len(word) < 4096))[:_MAX_WORDS]
     for text, sign, literal, bare in _STRING.findall(text_of(path, _MAX_BYTES)):
         if sign or bare:
             key = text or bare

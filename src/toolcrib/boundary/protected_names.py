@@ -95,9 +95,9 @@ PROTECTED_NAMES = tuple(ProtectedName(name, reason) for reason, names in _BY_REA
 _IN_HOME = ".claude.json"  # large, and written all the time
 AGENT_SETTINGS = (
     *(each.name for each in PROTECTED_NAMES if each.reason == _AGENT and each.name != _IN_HOME),
-    ".vscode/mcp.json", ".zed/settings.json",
+    ".vscode/mcp.json", ".zed/settings.json", ".envrc", "mise.toml", ".mise.toml",
 )  # fmt: skip
-"""Files, and folders with files, whose commands other agents run (`agent_settings.py`)."""
+"""Files, and folders with files, whose commands other agents, direnv and mise run (`agent_settings.py`)."""
 
 # The file tools ask for all of a repository's own files: next to hooks and settings there are the settings of
 # submodules and worktrees, lists of commands for a rebase, and links to other settings. Commands may change the rest,
