@@ -301,16 +301,18 @@ async def test_what_gemini_searches_where_git_reads_the_search_in_another_way(ho
         assert await host.decides("grep_search", {"pattern": pattern, "include_pattern": "*.py"}) == "deny", pattern
 
 
-@pytest.mark.parametrize("host", ["claude", "gemini"], indirect=True)
+@pytest.mark.parametrize("host", ["claude", "gemini", "copilot"], indirect=True)
 async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: Host) -> None:
-    """CLAUDE.md and GEMINI.md name other files with an `@`, and so do these."""
+    """CLAUDE.md, GEMINI.md and AGENTS.md name other files with an `@`, and so do these."""
     (host.work / "sub").mkdir()
     (host.work / "sub/notes.md").write_text("@../.xnv\n@a.md\n")
     asks = "ask" if host.name == "claude" else "deny"
-    write, edit = ("Write", "Edit") if host.name == "claude" else ("write_file", "replace")
+    own = {"claude": ("Write", "Edit"), "gemini": ("write_file", "replace"), "copilot": ("create", "edit")}
+    write, edit = own[host.name]
     for text, expected in {
         "see\n@../.env\n": asks, "**@../.env** x": asks, "@./../.env#x": asks, "@../private/x": "pass",
         "@nope/../../.env": asks, f"@{'./' * 500}../.env": asks, "@\\\\x/../../.env": asks,
+        "_@../.env_": asks, '@"x @../.env "': asks, "*@x*@../.env*": asks, "@" * 1000: asks,
         "@dataclass a@b.example @../sub/notes.md @no": "pass",
     }.items():  # fmt: skip
         assert await host.decides(write, {"file_path": "sub/CLAUDE.md", "content": text}) == expected, text
@@ -331,13 +333,28 @@ async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: H
     assert await host.decides(edit, {"file_path": "sub/notes.md", "old_string": "x", "new_string": "y"}) == "pass"
 
 
+async def test_a_patch_that_makes_copilot_read_a_secret_asks_as_the_read(host: Host) -> None:
+    host.name = "copilot"
+    (host.work / "a/b").mkdir(parents=True)
+    (host.work / "a/notes.md").write_text("see @./.env\n")
+    (host.work / "link").symlink_to("a/b")
+    for path, lines, expected in (
+        ("*** Add File: a/AGENTS.md", "+see @../.env", "deny"), ("*** Add File: a/AGENTS.md", "+see @./.env", "pass"),
+        ("*** Update File: a/notes.md", "@@\n see @./.env\n+x", "pass"),
+        ("*** Update File: a/notes.md\n*** Move to: AGENTS.md", "@@\n see @./.env\n+x", "deny"),
+        ("*** Add File: link/AGENTS.md", "+see @../../.env", "deny"),
+    ):  # fmt: skip
+        event = host.event(True, "apply_patch", {}) | {"toolArgs": f"*** Begin Patch\n{path}\n{lines}\n*** End Patch\n"}
+        assert decision(await host.says(event)) == expected, path
+
+
 async def test_a_text_for_a_skill_that_names_a_secret_asks_as_the_read(host: Host) -> None:
     """Claude Code gives the skill the content of the files."""
     (host.work / "of words").mkdir()
     (host.work / "of words/prod.env").touch()
     (host.work / "private/x").touch()
     for text, expected in {
-        "see @.env": "ask", '@"of words/prod.env"': "ask", "@private/x.": "deny", "a @README b@.env": "pass",
+        "see @.env": "ask", '@"of words/prod.env"': "ask", "@private/x.": "deny", "a @README b@x.env": "pass",
         f"@{host.work}/.env#L1-2": "ask", "@of": "pass", '@"of words"': "pass",
     }.items():  # fmt: skip
         assert await host.decides("Skill", {"skill": "simplify", "args": text}) == expected, text

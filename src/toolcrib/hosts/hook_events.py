@@ -57,6 +57,10 @@ class UnreadableCall(EventError):
     """An event has a call that cannot be read. Its arguments are the model's, so the call is refused in any case."""
 
 
+class Unmapped(Exception):
+    """The arguments are not those that the host documents for this tool, or can be read in two ways."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostEvent:
     """A call of a host's tool. `server` is the MCP server of the tool, if it has one. `call_id` and `session` are the

@@ -16,7 +16,8 @@ from ..builtin.patch_format import parse_patch
 from ..core.errors import ToolError
 from ..core.json_values import as_array
 from ..core.text import lazy_regex
-from .hook_events import HostEvent, HostName, Json, workspace_of
+from .hook_events import HostEvent, HostName, Json, Unmapped, workspace_of
+from .named_files import named_files
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""
@@ -51,10 +52,7 @@ _GIT_TAKES = lazy_regex(
 )
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
-_IMPORT = lazy_regex(r"(?:(?<!\w)|(?<=\\[ntr]))@(?:\"([^\"]+)\"|((?:[^\s\\]|\\.)+))")
-"""Gemini CLI reads `\\n` in a text that it writes as the end of a line, with some models."""
-_NAME_END = lazy_regex(r"\W")
-_MAX_TEXT, _MAX_DEPTH = 4 * 2**20, 2048
+_MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
 """Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
@@ -72,23 +70,20 @@ _EVERY_SEARCHED = ("path", "dir_path", "target_directory", "paths")
 _EVERY_FILTER = ("glob", "include", "include_pattern", "includePattern")
 
 
-class Unmapped(Exception):
-    """The arguments are not those that the host documents for this tool."""
-
-
 def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
     """Return the calls of our tools that this call is; none for a tool of the host that touches nothing but files that
     it names with an `@`. None if the tool is not known."""
     if event.server:
         return None
-    if touches_nothing(event):
-        texts = event.arguments.values() if event.host == "claude" else ()
-        folder = os.path.abspath(event.cwd or workspace_of(event))
-        return list(_named({path for text in texts if isinstance(text, str) for path in _imports(text, folder)}, event))
-    make = _TABLE.get(event.tool)
-    if make is None:
-        return None
     try:
+        if touches_nothing(event):
+            folder = _whole("", event)
+            texts = event.arguments.values() if event.host == "claude" else ()
+            named = [named_files(text, folder) for text in texts if isinstance(text, str)]
+            return list(_named(set[str]().union(*named), event))
+        make = _TABLE.get(event.tool)
+        if make is None:
+            return None
         calls = list(make(event.arguments, event))
         calls += _behind_links(calls, event)
         return [*calls, *_taken_up(calls, event)]
@@ -104,7 +99,7 @@ def _behind_links(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> 
         if name == "apply_patch":
             paths = [path for part in parse_patch(given["patch"]) for path in part.names]
         for path in paths:
-            whole = os.path.normpath(os.path.join(event.cwd or top, os.path.expanduser(path)))
+            whole = _whole(path, event)
             plain = f"{os.path.realpath(top)}{whole[len(top) :]}" if whole.startswith(f"{top}/") else whole
             if "\0" in path:
                 continue
@@ -113,61 +108,53 @@ def _behind_links(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> 
                 if (real := os.path.join(os.path.realpath(folder), last)) != plain:
                     yield name, {"path": real}
             elif (real := os.path.realpath(whole)) != plain:
-                yield "write_file", {"path": real, "content": given.get("content") or given.get("new_text") or ""}
+                patched = "write_file", {"path": real, "content": given.get("patch")}
+                yield (name, {**given, "path": real}) if "path" in given else patched
 
 
 def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Calls:
     """Yield what a host does by itself with files that a call changes: Gemini CLI takes its variables from `.env`, and
-    it and Claude Code read what `@FILE` names in CLAUDE.md, GEMINI.md and each file that is named in such a way."""
-    if event.host not in ("claude", "gemini"):
-        return
+    all but Codex read what `@FILE` names in CLAUDE.md, GEMINI.md, AGENTS.md and each file that is named so."""
     texts: dict[str, tuple[str, str]] = {}
-    for name, given in calls:
-        if name not in ("write_file", "edit_file") or "\0" in given["path"]:
-            continue
-        whole = os.path.abspath(os.path.join(event.cwd or workspace_of(event), os.path.expanduser(given["path"])))
-        if whole not in texts:
-            text = beginning_of(whole, _MAX_TEXT).decode(errors="replace").replace("\r\n", "\n")
-            texts[whole] = text, text
-        before, after = texts[whole]
-        old, new = given.get("old_text"), given.get("new_text", "")
-        if old is not None and old not in after and "@" in after + new:
+    for whole, old, new in _texts(calls, event) if event.host != "codex" else ():
+        before, after = texts[whole] if whole in texts else (_text_of(whole),) * 2
+        if old and old not in after and "@" in after + new:
             raise Unmapped  # hosts find what is like it: Claude Code other quotes, Gemini CLI other blanks
-        texts[whole] = before, given["content"] if old is None else after.replace(old, new)
+        texts[whole] = before, new if old is None else after.replace(old, new) if old else after + new
     for whole, (before, after) in texts.items():
         folder, own = os.path.split(whole)
         if event.host == "gemini" and own.casefold() == ".env":
             yield "write_file", {"path": f"{folder}/.gemini/.env", "content": ""}
-        yield from _named(_imports(after, folder) - _imports(before, folder), event)
+        yield from _named(named_files(after, folder) - named_files(before, folder), event)
+
+
+def _texts(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Iterator[tuple[str, str | None, str]]:
+    """Yield each file that the calls write, the text that is replaced there, and the new one. None for the whole text,
+    an empty one for what is added somewhere: of a patch more than that."""
+    for name, given in calls:
+        if name == "apply_patch":
+            for part in parse_patch(given["patch"]):
+                moved = part.new_path and _text_of(_whole(part.path, event))
+                yield _whole(part.new_path or part.path, event), "", f"\n{given['patch']}\n{moved}"
+        elif name in ("write_file", "edit_file"):
+            yield _whole(given["path"], event), given.get("old_text"), given.get("content", given.get("new_text", ""))
+
+
+def _whole(path: str, event: HostEvent) -> str:
+    return os.path.abspath(os.path.join(event.cwd or workspace_of(event), os.path.expanduser(path)))
+
+
+def _text_of(whole: str) -> str:
+    return beginning_of(whole, _MAX_TEXT).decode(errors="replace").replace("\r\n", "\n")
 
 
 def _named(paths: set[str], event: HostEvent) -> Calls:
-    """Yield what Claude Code reads for an `@FILE` in a text: also in one for a skill. Gemini CLI does so in files."""
+    """Yield what a host reads for an `@FILE` in a text. Claude Code does so also in one for a skill."""
     for path in sorted(paths):
         if os.path.isfile(path):
             yield "read_file", {"path": path}
         elif touches_nothing(event):
             yield "list_dir", {"path": path}
-
-
-def _imports(text: str, folder: str) -> set[str]:
-    """Return what is there of all that `@FILE` may name in a text: where a name ends, marks of Markdown may say. Hosts
-    take `..` from the text alone."""
-    found: set[str] = set()
-    for each in _IMPORT.finditer(text):
-        name = each[1] or each[2].replace("\\ ", " ")
-        name = os.path.expanduser("~") + name[1:] if name.startswith("~/") else name
-        above = [""] if name.startswith("/") else folder.split("/")
-        for part in name.split("/"):
-            there = part.strip(".") and len(above) < _MAX_DEPTH
-            ends = [len(part), *(end.start() for end in _NAME_END.finditer(part))] if there else []
-            base = "/".join(above) if there else ""
-            found |= {path for end in ends if 0 < end < 256 and os.path.exists(path := f"{base}/{part[:end]}")}
-            if part == "..":
-                above = above[:-1] or [""]
-            elif part not in ("", "."):
-                above.append(part)
-    return found
 
 
 def touches_nothing(event: HostEvent) -> bool:
