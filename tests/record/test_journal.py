@@ -377,6 +377,31 @@ def test_a_journal_that_cannot_be_written_stops_the_change(room):
     assert (room.root / "f").read_bytes() == b"1"
 
 
+@pytest.mark.parametrize("damaged", [b"", b"one, and more", b"two"])
+def test_a_damaged_content_is_not_restored(room, damaged):
+    room.journal.write("a", b"one", call_id="1")
+    room.journal.write("a", b"new", call_id="2")
+    room.journal.images.path(room.journal.changes("2")[0]).write_bytes(damaged)
+    with pytest.raises(ToolError, match="damaged"):
+        undo(room.journal, "2")
+    assert (room.root / "a").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("kept", ["", ".", "..", "trash", "trash/..", "trash/../../x/y", "OTHER", "OTHER/file"])
+def test_a_damaged_row_leads_nowhere_else(room, tmp_path, kept):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").write_text("mine")
+    (room.root / "a").write_text("x")
+    room.journal.move_to_trash("a", "1")
+    room.journal.table.execute("UPDATE change SET kept = ?", kept.replace("OTHER", str(other)))
+    with pytest.raises(ToolError, match="no longer stored"):
+        undo(room.journal, "1")
+    prune_journal(room.state, 0, -1)
+    assert (other / "file").read_text() == "mine"
+    assert len([*room.state.trash.glob("*/a")]) == 1
+
+
 def test_pruning_forgets_the_oldest_first(room):
     for n in range(6):
         room.journal.write("f", bytes(1000), call_id=str(n))
@@ -390,6 +415,8 @@ def test_pruning_forgets_the_oldest_first(room):
     assert "6" in kept and "1" not in kept
     undo(room.journal, "6")
     assert (room.root / "f").stat().st_size == 1000
+    (room.root / "\udcff").write_text("x")  # a name that is no UTF-8
+    room.journal.move_to_trash("\udcff", "last")
     assert len(prune_journal(room.state, 10**9, -1)) > 0 and room.journal.changes() == []
 
 

@@ -261,10 +261,21 @@ class BeforeImages:
 
     def path(self, change: Change) -> Path:
         """Return the path of the earlier content. Raises ToolError if it was cleaned up."""
-        path = self._folder.path / str(change.kept)
-        if change.kept is None or not os.path.lexists(path):
+        kept = change.kept or ""
+        path = self._folder.path / kept
+        inside = kept.startswith(("journal/", "trash/")) and os.path.normpath(kept) == kept
+        if not inside or not os.path.lexists(path):
             raise ToolError(f"the earlier content of {change.path} is no longer stored; it was cleaned up")
         return path
+
+    def read(self, change: Change) -> bytes:
+        """Return the earlier content of a file. Raises ToolError if it is not what was stored."""
+        path = self.path(change)
+        data = path.read_bytes()
+        size = (change.before_identity or "").rpartition(":")[2]
+        if size != str(len(data)) or change.before_sha not in (None, sha_of(data)):
+            raise ToolError(f"the earlier content of {change.path} is damaged, so it was not restored; look at {path}")
+        return data
 
     def forget(self, kept: str | None) -> None:
         """Remove a stored content, because its change was not made."""

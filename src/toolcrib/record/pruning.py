@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -53,10 +54,11 @@ def _old_changes(
     holders = [(number, at, _holder(kept)) for number, at, kept in rows]
     for holder in {holder for _, _, holder in holders} & layers.keys():  # other layers wait for an answer
         sizes[holder], ages[holder] = layers[holder]
+    holders = [(number, at, holder if holder in sizes else "") for number, at, holder in holders]  # only what is there
     total = sum(sizes.values())
     chosen: list[tuple[Removal, int | None, str]] = []
     for number, at, holder in holders:
-        size = sizes.get(holder, 0) if holder else 0
+        size = sizes.get(holder, 0)
         if now - at <= max_age and (total <= quota or size == 0):
             continue
         total -= size
@@ -89,9 +91,9 @@ def _prune_saved(folder: StateFolder, quota: int, max_age: float, dry_run: bool)
     return removed
 
 
-def _holder(kept: str | None) -> str:
+def _holder(kept: str | bytes | None) -> str:
     """Return the entry of the state folder that contains a stored content: each trash entry is its own folder."""
-    return "/".join(kept.split("/")[:2]) if kept else ""
+    return "/".join(os.fsdecode(kept).split("/")[:2]) if kept else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,7 @@ class _Undoing:
         return f"made {shown}/" if now is None else None if same else f"restored the mode of {shown}/"
 
     def _reverse_change(self, change: Change, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
-        data = self.journal.images.path(change).read_bytes()
+        data = self.journal.images.read(change)
         if now is not None and not stat.S_ISREG(now.st_mode):
             self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
         restored = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
