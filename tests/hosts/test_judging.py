@@ -166,7 +166,7 @@ async def test_a_protected_file_is_asked_about(host: Host) -> None:
         assert await host.decides(tool, {"file_path": ".git/config", **more}) == "ask"
         assert await host.decides(tool, {"file_path": ".vscode/tasks.json", **more}) == "ask"
         for own in (".claude/settings.local.json", ".codex/hooks.json", ".gemini/settings.json", ".cursor/hooks.json",
-                    ".github/hooks/toolcrib.json", ".github/copilot/settings.json", ".github/extensions/x/a.mjs",
+                    ".github/hooks/toolcrib.json", ".github/copilot/settings.json", ".github/agents/x.agent.md",
                     ".github/lsp.json", ".cursor/cli.json", ".cursor/worktrees.json"):  # fmt: skip
             assert await host.decides(tool, {"file_path": own, **more}) == "ask", own
             assert await host.decides("Bash", {"command": f"echo {{}} > {own}"}) == "ask"
