@@ -577,6 +577,23 @@ async def test_a_background_command_that_fails_at_once_says_so(bench: Bench) -> 
     assert (await bench("exec_session", action="list")).for_llm == "No background sessions."
 
 
+async def test_a_command_that_meets_what_the_sandbox_keeps_reads_what_to_do(boxed: Bench) -> None:
+    """`Read-only file system` alone says neither why, nor that the same works in the foreground, or by a file tool."""
+    (boxed.root / ".git" / "objects").mkdir(parents=True)
+    (boxed.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (boxed.root / ".envrc").write_text("")
+    commit = "echo > .git/index.lock"
+    early = (await boxed("exec", command=commit, background=True)).for_llm
+    assert "in the background all of .git is read-only: run git commit and the like in the foreground" in early
+    session = await begin(boxed, f"read -r; {commit}")
+    later = await boxed("exec_session", action="write", session_id=session, input="\n", wait=5)
+    assert "in the foreground" in later.for_llm
+    front = (await boxed("exec", command=f"{commit} && echo done")).for_llm
+    assert "done" in front and "read-only" not in front
+    held = (await boxed("exec", command="n=.envrc; echo x > $n")).for_llm
+    assert "also after a yes. To change one, use a file tool" in held and "background" not in held
+
+
 async def test_the_number_of_sessions_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.builtin.command_sessions.MAX_SESSIONS", 2)
     bench = Bench(tmp_path)

@@ -47,6 +47,7 @@ CUT_OFF = (
     "[this command was run without a question, and so without the network that the user allowed ({}). If it needs "
     "that, call exec again with more_rights=true: then a person is asked]"
 )
+_READ_ONLY = lazy_regex(r"read-only file system|EROFS", re.IGNORECASE)
 OPEN_HOSTS = "To let commands reach a host: toolcrib config set sandbox.allowed_domains {}"
 
 
@@ -80,6 +81,8 @@ def answer_of(
         text.append("[it did not end when it was killed; something may still be running]")
     if result.exit_code and (hint := hint_at_more(prepared)) and was_held_back(text):
         text.append(hint)
+    if result.exit_code:
+        text += held_read_only(prepared.read_only, text)
     text += outcome.notes
     if sandbox.profile != "read-only" and outcome.undo:
         text.append(outcome.undo)
@@ -97,6 +100,11 @@ def has_failed(result: ProcessResult) -> bool:
 def was_held_back(lines: Sequence[str]) -> bool:
     """Return whether a command printed what programs print when a wall stops them."""
     return _HELD_BACK.search("\n".join(lines)) is not None
+
+
+def held_read_only(note: str, lines: Sequence[str]) -> list[str]:
+    """Return the note on what the sandbox of a command keeps read-only, if the command met that."""
+    return [note] if note and _READ_ONLY.search("\n".join(lines)) else []
 
 
 def hint_at_more(prepared: PreparedCommand) -> str:

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 ONLY_PROXY = "the command got placeholders for {}: only sandbox.backend bubblewrap puts their values into requests"
 _NO_HOOKS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": os.devnull}
 RAN_NO_HOOKS = "[git ran no hooks: they could have changed .git, as this command could]"
+READ_ONLY = (
+    "the sandbox keeps read-only what is outside the workspace, and files that other programs run or trust "
+    "(.git/config, .envrc, .vscode …), also after a yes. To change one, use a file tool, which asks; a command needs a "
+    "grant of the user (sandbox.allow_protected)"
+)
+READ_ONLY_GIT = "in the background all of .git is read-only: run git commit and the like in the foreground"
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 log = logging.getLogger(__name__)
@@ -74,6 +80,8 @@ class PreparedCommand:
     """Whether it has no network at all."""
     named: frozenset[str] | None = None
     """The folders that may have protected names before it; None if they were not looked for."""
+    read_only: str = ""
+    """What its sandbox does not let it change in the workspace, for a command that tries it."""
 
     def discard(self) -> None:
         """Release everything of a command that will not be started."""
@@ -260,6 +268,8 @@ class CommandRunner:
                 full |= _NO_HOOKS
                 lacks.extend([RAN_NO_HOOKS] if runs_hooks(str(cwd)) else ())
             layer = self.effects.begin(sandbox) if self.effects is not None else None
+            kept = READ_ONLY if timeout is not None else f"{READ_ONLY_GIT}; {READ_ONLY}"
+            note = f"[{kept}]" if self._is_active() and sandbox.profile == "workspace-write" else ""
             if layer is None:
                 named = (
                     search_all(str(self.workspace.root))
@@ -268,14 +278,14 @@ class CommandRunner:
                 )
                 spawn = sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
                 liftable = sandbox.active and not self._is_active()
-                return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable, cut_off, named)
+                return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable, cut_off, named, note)
             try:
                 over = cast("OverlaySandbox", sandbox)
                 spawn = over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer)
             except BaseException:
                 layer.remove()
                 raise
-            return PreparedCommand(sandbox, spawn, lacks, layer, wall, cut_off=cut_off)
+            return PreparedCommand(sandbox, spawn, lacks, layer, wall, cut_off=cut_off, read_only=note)
 
         # without a sandbox there is no work for a thread
         return await shared_threads.make(wrapped, PreparedCommand.discard) if sandbox.active else wrapped()

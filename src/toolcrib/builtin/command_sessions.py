@@ -43,6 +43,8 @@ class CommandSession:
     """Whether what it prints may come from the network, by its command or its input."""
     held_back: bool = False
     """Whether it said that something was refused, in output that was read already."""
+    read_only: str = ""
+    """What the sandbox keeps read-only, for a command that tries to change it."""
     caller: str | None = None
     """The name of the caller of a server, who may have many sessions."""
     id: str = field(default_factory=lambda: f"sh-{secrets.token_hex(4)}")

@@ -31,6 +31,7 @@ from .command_answer import (
     answer_again,
     answer_of,
     has_failed,
+    held_read_only,
     hint_at_more,
     not_started,
     output_and_end,
@@ -157,7 +158,7 @@ class ShellTools:
                     session = CommandSession(
                         ctx.session_id, command, where if isinstance(where, str) else str(self._workspace.root),
                         process, look_over, layered, hint_at_more(prepared), bool(ctx.hosts),
-                        self._judged.brings_in(command), caller=who,
+                        self._judged.brings_in(command), read_only=prepared.read_only, caller=who,
                     )  # fmt: skip
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
@@ -269,7 +270,8 @@ class ShellTools:
         if not done:
             said = streams(*session.process.take(), self._redact)
             session.held_back = session.held_back or was_held_back(said)
-            text = [*said, f"[session {session.id} is running, {session.age:.0f} s]"]
+            kept = held_read_only(session.read_only, said)
+            text = [*said, *kept, f"[session {session.id} is running, {session.age:.0f} s]"]
             return ToolOutput("\n".join(text), meta=meta)
         await shared_threads.run(session.looked_over.wait, 30.0)
         self.sessions.forget(session)
@@ -283,6 +285,8 @@ class ShellTools:
         text = output_and_end(result, self._redact, meta, unused, killed)
         if result.exit_code and session.more_rights and (session.held_back or was_held_back(text)):
             text.append(session.more_rights)
+        if result.exit_code:
+            text += held_read_only(session.read_only, text)
         effects = self._runner.effects
         outcome = session.outcome if effects is None else await effects.ask(session.outcome, ctx)
         told = session.layered or outcome.undo != NO_UNDO  # that was said when it began
