@@ -276,3 +276,5 @@ def test_a_person_sees_the_parts_of_a_command(cli: Cli) -> None:
     shown = cli("check", "--bare", "exec", "command=ls && rm -rf / | cat", code=3).stdout.splitlines()
     assert [line.split(maxsplit=1) for line in shown[3:]] == [["allow", "ls"], ["deny", "rm -rf /"], ["allow", "cat"]]
     assert len(cli("check", "--bare", "exec", "command=ls").stdout.splitlines()) == 3
+    loop = cli("check", "--bare", "exec", "command=for f in *; do echo $f; ls; done").stdout.splitlines()
+    assert [line.split(maxsplit=1) for line in loop[3:]] == [["allow", "echo $f"], ["allow", "ls"]]

@@ -279,6 +279,16 @@ def test_denied_commands_and_allowed_ones(room):
     assert room.verdict(rules, "exec_session", input="read line\n") == "ask"  # it would take a line of later input
 
 
+def test_a_rule_that_may_apply_says_so(room):
+    """`grep -r x .` reads a folder with files that the rule denies: which ones is known when it runs."""
+    (room.root / "private").mkdir(exist_ok=True)
+    (room.root / "private" / "plan").touch()
+    found = room.rules(deny=["Read(private/**)"]).match(TOOLS["exec"], {"command": "grep -r x ."}, EMPTY_CONTEXT)
+    assert found.verdict == "ask"
+    assert found.reason.startswith("it may do what the deny rule Read(private/**) (")
+    assert found.reason.endswith(" is about; that is known only when it runs")
+
+
 def test_another_folder_is_another_repository(room):
     rules = room.rules(allow=["Bash(git *)", "Bash(make *)"])
     assert room.verdict(rules, "exec", command="git fetch", working_dir="src") is None

@@ -276,6 +276,14 @@ def test_without_a_wall_only_plain_lines_are_allowed(tmp_path: Path) -> None:
         found = judge_command(command, alone)
         assert (found.verdict, found.rule, found.unknown) == ("ask", "shell:shifting", True), command
         assert judge_command(command, walled).rule != "shell:shifting", command
+    for command, part in (("sh -c ls", "`ls` is run by sh"), ("f() { ls; }; f", "`ls` is in a function"),
+                          ("X=1; ls", "`X=1` changes what other parts mean"),
+                          ("for LANG in C; do ls; done", "a part of the line changes what other parts mean"),
+                         ):  # fmt: skip
+        assert (
+            judge_command(command, alone).reason
+            == f"{part}; without a sandbox around it only a plain line runs unasked"
+        )
     for command in re.split(r" \| |\n", PLAIN.strip()):
         assert judged(command, alone) == "allow", command
 

@@ -296,7 +296,7 @@ def _judgement(rule: Rule, verdict: Verdict, *, unsure: bool = False) -> Judgeme
     shown = clip(rule.shown, MAX_SHOWN)
     where = f" ({rule.source.where or rule.source.layer})"
     if unsure:
-        reason = f"whether the {rule.verdict} rule {shown}{where} matches is not known before it runs"
+        reason = f"it may do what the {rule.verdict} rule {shown}{where} is about; that is known only when it runs"
     elif rule.reason:
         reason = rule.reason
     else:

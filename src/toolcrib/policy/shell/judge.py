@@ -119,8 +119,8 @@ def judge_script(script: Script, place: CommandPlace, depth: int = 0) -> Judgeme
         if best is None or (best.unknown and not found.unknown) or (found.insists and not best.insists):
             best = found
     if best is None and place.on_disk and not _is_walled(place) and (shifts := shifting(script)) is not None:
-        phrase = "changes what other parts of the line mean, or runs text, and no sandbox is around it"
-        return _say(shifts, Finding("ask", "shell:shifting", phrase, True))
+        phrase = f"{shifts[1]}; without a sandbox around it only a plain line runs unasked"
+        return _say(shifts[0], Finding("ask", "shell:shifting", phrase, True))
     if best is None:
         return ALLOWED
     return best if best.unknown == unknown else replace(best, unknown=unknown)
@@ -363,7 +363,8 @@ def _of_code(command: Command, effect: Effect, place: CommandPlace, depth: int) 
 
 def _say(command: Command, finding: Finding) -> Judgement:
     """Return a finding as a sentence that begins with the command."""
-    text = f"`{shown(command)}` {finding.phrase}"
+    name = shown(command)
+    text = f"{f'`{name}`' if name else 'a part of the line'} {finding.phrase}"
     return Judgement(finding.verdict, text, finding.rule, finding.unknown, finding.rule == RULE_HOST_FILES)
 
 

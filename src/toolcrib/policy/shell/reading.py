@@ -93,25 +93,28 @@ def _unreadable(command: str) -> Problem | None:
     return Problem("ask", "shell:control", f"the command holds the character U+{ord(match.group()):04X}", match.group())
 
 
-def shifting(script: Script) -> Command | None:
-    """Return the first command that changes what other parts of the line mean, or that runs text or a function; None in
-    a plain line.
+def shifting(script: Script) -> tuple[Command, str] | None:
+    """Return the first command that changes what other parts of the line mean, or that is text or in a function, and
+    which of these; None in a plain line.
 
     What such a line does, bash, zsh and dash differ in, and each of many attacks found one more way.
     """
+    shifts = "changes what other parts mean"
     for each in script.commands:
-        if each.function is not None or not (_SHIFTING | SHELLS).isdisjoint(each.via):
-            return each
+        if each.function is not None:
+            return each, "is in a function"
+        if text_of := next((name for name in each.via if name in _SHIFTING or name in SHELLS), None):
+            return each, f"is run by {text_of}"
         if each.args and (each.program in _SHIFTING or each.program == "set") and not _is_plain_set(each):
-            return each
+            return each, shifts
         if not each.words and any(name != name.lower() for name, _ in each.assigns):  # programs may obey it
-            return each
+            return each, shifts
         for redirect in each.redirects:
             output = redirect.op == ">&" and redirect.target is not None and redirect.target.text in ("1", "2")
             if redirect.op in (">&", "<&", "<>") and not (output and redirect.fd != 0):
-                return each
+                return each, shifts
             if (redirect.fd or 0) > 2:
-                return each
+                return each, shifts
     return None
 
 

@@ -19,6 +19,8 @@ def judged_parts(command: str, place: CommandPlace) -> list[tuple[str, Judgement
     for part in script.commands:
         text = shown(part)
         judgement = judge_script(Script((part,)), place)
+        if not text and judgement == ALLOWED:  # the words of a loop
+            continue
         if text not in found or found[text] == ALLOWED:
             found[text] = judgement
     for problem in script.problems:
