@@ -261,7 +261,7 @@ async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(
     (world.ws / "mine.py").write_text(f"open({str(world.marker)!r}, 'a').write('x')\n")
     async with Toolbox.open(workspace=world.ws, approve=world.approve) as box:
         assert box.mcp.servers["meant"].state == "connected"
-        assert "is of this workspace, where it was never started: mine.py (new)" in (
+        assert "with your rights, of this workspace, where it was never started: mine.py (new)" in (
             box.mcp.servers["evil"].error or ""
         )
         assert not world.marker.exists()

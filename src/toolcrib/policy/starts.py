@@ -227,6 +227,6 @@ def _said(start: DeclaredStart, known: Mapping[str, str] | None, now: Mapping[st
         for path, was, what in changed[:_SHOWN]
     ]
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    why = "is of this workspace, where it was never started" if known is None else "has changed since it was trusted"
-    text = f"what {start.who} runs outside the sandbox, with your rights, {why}: {', '.join(named)}{more}"
+    why = "of this workspace, where it was never started" if known is None else "that changed since you trusted them"
+    text = f"{start.who} loads files outside the sandbox, with your rights, {why}: {', '.join(named)}{more}"
     return StartDoubt(text, _digest(now))
