@@ -240,8 +240,8 @@ def test_undo(cli: Cli) -> None:
     assert os.stat(path).st_mode & 0o777 == 0o640
     cli("undo", undone["undo_id"])
     assert path.read_text() == "after"
-    for unknown in ("call_nope", ""):
-        assert f"no changes of a call {unknown} are known" in cli("undo", unknown, code=2).stderr
+    assert "no changes of a call call_nope are known" in cli("undo", "call_nope", code=2).stderr
+    assert "CALL-ID: it is empty" in cli("undo", "", code=2).stderr
 
 
 def test_undo_loses_nothing(cli: Cli) -> None:

@@ -44,6 +44,10 @@ class Argument:
         self.metavar, self.help, self.complete, self.minimum = metavar, help, complete, minimum
 
 
+_NAMES = frozenset({"DIR", "FILE", "ID", "CALL-ID"})
+"""What names a thing. An empty word, as from a variable that is not set, does not mean the default."""
+
+
 class Option(Argument):
     """An option, known by its flags."""
 
@@ -96,10 +100,13 @@ class CommandParameter:
             meant = did_you_mean(text, self.choices)
             raise argparse.ArgumentTypeError(f"it can be {one_of(self.choices)}, not {text!r}{meant}")
         if self.kind is not int:
+            if not text and self.metavar in _NAMES:
+                raise argparse.ArgumentTypeError("it is empty")
             return text
         minimum = self.mark.minimum
         if not re.fullmatch(r"-?[0-9]{1,9}", text):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+            why = "is too large" if text.isdecimal() else "is not a whole number"
+            raise argparse.ArgumentTypeError(f"{text!r} {why}")
         if minimum is not None and int(text) < minimum:
             raise argparse.ArgumentTypeError(f"the smallest value is {minimum}")
         return int(text)

@@ -62,7 +62,7 @@ async def opened_jobs(options: Options, db: str | None = None) -> AsyncGenerator
     settings = with_database(options.settings(quiet=True), db)
     state = options.state(settings)
     if settings.jobs.engine == "memory" or (settings.jobs.url is None and not jobs_file(state.path).exists()):
-        raise NoJobs("there are no jobs here; toolcrib jobs --db URL looks into another database")
+        raise NoJobs("there are no jobs here; `toolcrib jobs --db URL` looks into another database")
     engine = open_engine(settings, state.path, show.say, create=False)
     try:
         yield engine, state.record
@@ -260,7 +260,7 @@ async def retry(options: Options, job_id: JobId, db: Database = None) -> int:
         except JobError as error:
             show.error(str(error))
             return FAILED
-    show.say(f"Submitted again as {new}; toolcrib jobs output {new} --follow")
+    show.say(f"Submitted again as {new}; `toolcrib jobs output {new} --follow` shows what it prints")
     return OK
 
 

@@ -151,7 +151,7 @@ def remove(options: RecordOptions, name: Name) -> None:
 def pause(options: RecordOptions, name: Name) -> None:
     """Let a schedule rest until it is resumed."""
     with opened_schedules(options) as schedules:
-        show.say(f"{schedules.pause(name).name} is paused; toolcrib schedule resume {name}")
+        show.say(f"{schedules.pause(name).name} is paused; `toolcrib schedule resume {name}` lets it go on")
 
 
 def resume(options: RecordOptions, name: Name) -> None:
@@ -167,7 +167,7 @@ def run_now(options: RecordOptions, name: Name) -> None:
     """Run a schedule at once, in addition to its times."""
     with opened_schedules(options) as schedules:
         found = schedules.run(name)
-        show.say(f"{found.name} runs as soon as a worker looks for it; toolcrib schedule show {found.name}")
+        show.say(f"{found.name} runs as soon as a worker looks for it; see `toolcrib schedule show {found.name}`")
         if not schedules.has_worker(time.time()):
             _no_worker(options)
 
