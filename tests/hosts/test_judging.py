@@ -176,6 +176,9 @@ async def test_a_question_is_a_refusal_where_claude_answers_it_itself(host: Host
     write = {"file_path": ".git/hooks/pre-commit", "content": "x"}
     for mode, expected in {"default": "ask", "acceptEdits": "ask", "bypassPermissions": "deny", "auto": "deny"}.items():
         assert await host.decides("Write", write, permission_mode=mode) == expected, mode
+    said = (await host.says(host.event(True, "Write", write, permission_mode="plan"))).stdout
+    assert "Write was not run: it needs approval" in said  # not `write_file`, which its model does not know
+    assert "In its mode plan Claude Code answers questions itself" in said
     host.approve()
     assert await host.decides("Write", write, permission_mode="auto") == "allow"
 

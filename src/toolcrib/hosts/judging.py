@@ -28,7 +28,7 @@ from ..core.finish import HINT, without_secrets
 from ..core.interfaces import Grant
 from ..core.output import LABELS, ToolOutput
 from ..core.pipeline import authorize
-from ..core.text import lazy_regex
+from ..core.text import clip, lazy_regex, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.checker import bare_check
@@ -184,12 +184,23 @@ async def _judge(box: Toolbox, event: HostEvent, call: Call, *, alone: bool) -> 
     if isinstance(decided, ToolOutput):
         verdict = "ask" if decided.error_kind == "pending" else "deny"
         _record(box, call, decided, verdict, rule=decided.meta.get("rule"))
-        return "deny", decided.for_llm.removesuffix(HINT), None
+        return "deny", _refused(event, call, decided), None
     if (decided.approval_id is not None or not call.tool.is_read_only) and (waiting := box.audit.intent(call, decided)):
         await waiting
     only_by_mode = (decided.rule or "").startswith("mode:") and not call.tool.is_read_only
     allowed = "pass" if only_by_mode and changed is None else "allow"
     return allowed, decided.reason or "Toolcrib's rules allow it", changed
+
+
+def _refused(event: HostEvent, call: Call, output: ToolOutput) -> str:
+    """Return why a call was not made, with the host's name of the tool, which its model knows."""
+    text = output.for_llm.removesuffix(HINT)
+    if event.tool and text.startswith(f"{call.tool.name} was "):
+        text = event.tool + text.removeprefix(call.tool.name)
+    if output.error_kind == "pending" and event.host == "claude" and event.mode not in ASKING_MODES:
+        mode = clip(one_line(event.mode), 40)
+        text += f" (In its mode {mode} Claude Code answers questions itself, so this one was not put to it.)"
+    return text
 
 
 def _in_words_of_host(box: Toolbox, event: HostEvent, call: Call, approved: Call) -> Json | None:
