@@ -145,6 +145,8 @@ def _waits(run_id: str, call: ModelCall, output: ToolOutput) -> list[dict[str, A
     if output.error_kind == "pending":
         approvals = output.meta.get("approvals") or [output.meta.get("approval_id")]
         waits = {"kind": "approval", "run_id": run_id, "tool": call.name, "text": output.for_llm}
+        if reason := output.meta.get("reason"):
+            waits["reason"] = reason
         return [{**waits, "approval": approval} for approval in approvals]
     if output.pause_for_input:
         asked = output.meta.get("question") or output.for_llm

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from .store import SessionRow, SessionStore
 
 Waits = dict[str, Any]
-"""One call that waits: its `kind` (approval or question), `run_id`, `tool`, and the `approval` or the `question`."""
+"""One call that waits: its `kind` (approval or question), `run_id`, `tool`, and the `approval` with its `reason`, or
+the `question`."""
 POLL_SECONDS = 1.0
 """Seconds between two looks for answers that were given elsewhere, for example by `toolcrib approvals`."""
 

@@ -34,6 +34,8 @@ def test_a_task_from_the_start_over_an_approval_to_the_answer_and_back(cli: Cli,
     assert "✓ read_file(path=a.txt)" in first.stderr
     approve = next(line for line in first.stderr.splitlines() if "waits for approval" in line)
     row = cli.json("sessions", "--json")[0]
+    why = "why it asks: destructive tools ask in assistant mode"
+    assert why in first.stderr and why in cli("sessions", "show", "last").stderr
     assert (row["state"], row["title"]) == ("waiting", "Remove a.txt")
     assert row["id"] in first.stderr
     ident = approve.split()[-1]

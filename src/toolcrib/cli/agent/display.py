@@ -234,6 +234,8 @@ class AnswerLines:
             if waits["kind"] == "approval":
                 how = f"toolcrib approvals approve {waits['approval']}"
                 self._screen.line(f"{waits['tool']} waits for approval: {how}", "yellow")
+                if reason := waits.get("reason"):  # a script has one for each of its calls
+                    self._screen.line(f"  why it asks: {reason}")
             else:
                 self._screen.line(f"the agent asks: {waits['question']}", "yellow")
                 for number, option in enumerate(waits.get("options") or (), 1):

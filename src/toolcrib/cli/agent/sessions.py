@@ -58,6 +58,8 @@ def show_session(options: RecordOptions, session: SessionId) -> None:
         if waits["kind"] == "approval":
             then = f"toolcrib approvals approve {waits['approval']}, then toolcrib run --session {found.id}"
             show.say(f"{waits['tool']} waits for approval: {then}", "yellow")
+            if reason := waits.get("reason"):
+                show.say(f"  why it asks: {reason}")
         else:
             show.say(f"the agent asks: {waits['question']}", "yellow")
             show.say(f"answer with: toolcrib run --session {found.id} 'ANSWER'", "yellow")
