@@ -248,12 +248,12 @@ async def test_nothing_loads_what_a_command_makes_that_still_runs(world: World) 
 async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A project that was cloned has a module, or a package, of the name that a server of the person's own has."""
+    """A project that was cloned has a file of the name that a server of the person's own starts."""
     options = json.dumps({"tools": ["echo"]})
     own = world.ws.parent / "config" / "toolcrib" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text(
-        f"[mcp_servers.evil]\ncommand = {sys.executable!r}\nargs = ['-m', 'mine']\n"
+        f"[mcp_servers.evil]\ncommand = {sys.executable!r}\nargs = ['mine.py']\n"
         f"[mcp_servers.meant]\ncommand = {sys.executable!r}\nargs = ['{world.server}', '{options}']\n"
         f"[secrets.A]\ncommand = ['./vault.sh']\n[[hooks]]\naction = 'log'\ncommand = ['{world.ws}/notify.sh']\n"
     )
