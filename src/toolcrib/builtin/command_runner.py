@@ -27,7 +27,7 @@ from ..core.threads import ThreadsExhausted, shared_threads
 from ..core.verdict import MISSING, Judgement
 from .command_effects import UNSEARCHED, CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
 from .explain import similar_names
-from .transcript import MAX_CHARACTERS, appeared
+from .transcript import MAX_CHARACTERS, appeared, read_only
 
 if TYPE_CHECKING:
     from ..boundary.process import Process, ProcessResult
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 ONLY_PROXY = "the command got placeholders for {}: only sandbox.backend bubblewrap puts their values into requests"
 _NO_HOOKS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": os.devnull}
 RAN_NO_HOOKS = "[git ran no hooks: they could have changed .git, as this command could]"
-READ_ONLY = (
-    "the sandbox keeps read-only what is outside the workspace, and files that other programs run or trust "
-    "(.git/config, .envrc, .vscode …), also after a yes. To change one, use a file tool, which asks; a command needs a "
-    "grant of the user (sandbox.allow_protected)"
-)
-READ_ONLY_GIT = "in the background all of .git is read-only: run git commit and the like in the foreground"
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 log = logging.getLogger(__name__)
@@ -268,8 +262,8 @@ class CommandRunner:
                 full |= _NO_HOOKS
                 lacks.extend([RAN_NO_HOOKS] if runs_hooks(str(cwd)) else ())
             layer = self.effects.begin(sandbox) if self.effects is not None else None
-            kept = READ_ONLY if timeout is not None else f"{READ_ONLY_GIT}; {READ_ONLY}"
-            note = f"[{kept}]" if self._is_active() and sandbox.profile == "workspace-write" else ""
+            writes = self._is_active() and sandbox.profile == "workspace-write"
+            note = read_only(background=timeout is None) if writes else ""
             if layer is None:
                 named = (
                     search_all(str(self.workspace.root))

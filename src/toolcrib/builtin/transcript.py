@@ -76,6 +76,16 @@ def ending(result: ProcessResult) -> list[str]:
     return [*lines, f"[{why}]"] if why else lines
 
 
+def read_only(*, background: bool) -> str:
+    """Return the note on what the sandbox does not let a command change."""
+    git = "in the background all of .git is read-only: run git commit and the like in the foreground; "
+    return (
+        f"[{git if background else ''}the sandbox keeps read-only what is outside the workspace, and files that other "
+        "programs run or trust (.git/config, .envrc, .vscode …), also after a yes. To change one, use a file tool, "
+        "which asks; a command needs a grant of the user (sandbox.allow_protected)]"
+    )
+
+
 def appeared(moved: Sequence[str], renamed: Sequence[str], failed: Sequence[str], undo_id: str) -> list[str]:
     """Return notes about files with protected names that a command created. `undo_id` may have an option before it."""
     lines: list[str] = []
