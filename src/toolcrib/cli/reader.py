@@ -44,7 +44,7 @@ class Argument:
         self.metavar, self.help, self.complete, self.minimum = metavar, help, complete, minimum
 
 
-_NAMES = frozenset({"DIR", "FILE", "ID", "CALL-ID"})
+_NAMES = frozenset({"DIR", "FILE", "CALL-ID"})
 """What names a thing. An empty word, as from a variable that is not set, does not mean the default."""
 
 
