@@ -36,6 +36,7 @@ from toolcrib.cli.install.clients import CLIENTS
         ("sub/mise.toml", "mise.toml"),
         (".config/mise/conf.d/a.toml", ".config/mise"),
         (".tool-versions", ".tool-versions"),
+        ("sub/rust-toolchain.toml", "rust-toolchain.toml"),
         (".envrc.private", ".envrc.private"),
         (".direnv/flake-profile-1.rc", ".direnv"),
         ("sub/.git/lazygit.yml", ".git/lazygit.yml"),

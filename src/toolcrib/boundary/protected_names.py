@@ -81,9 +81,10 @@ _BY_REASON = (
     ("tmux runs commands from it", (".tmux.conf", ".config/tmux")),
     ("docker and podman run the programs that it names", (".docker/config.json", ".docker/cli-plugins")),
     ("docker and podman run the programs that it names", (".docker/contexts", ".config/containers")),
+    ("rustup runs the programs in the folder that it names", ("rust-toolchain.toml", "rust-toolchain")),
     ("direnv runs it on entering the directory", (".envrc", ".envrc.local", ".envrc.private", ".direnv")),
     (_ENTERED, ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".mise", "mise/config.toml")),
-    (_ENTERED, (".config/mise", ".config/mise.toml", ".tool-versions", ".rvmrc", ".autoenv.zsh")),
+    (_ENTERED, (".config/mise", ".config/mise.toml", ".tool-versions", ".prototools", ".rvmrc", ".autoenv.zsh")),
     (
         "Python runs it at every start, if it looks in its folder (PYTHONPATH, an editable installation)",
         tuple(f"{name}{end}" for name in ("sitecustomize", "usercustomize") for end in ("", *all_suffixes())),

@@ -337,13 +337,13 @@ class CommandRunner:
         from ..boundary.sandbox.protected_search import search_all
 
         forget_links([*map(str, self.workspace.writable)])
-        outcome = CommandOutcome()
+        outcome, root = CommandOutcome(), str(self.workspace.root)
         try:
             if self.effects is not None:
                 outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
             elif prepared.saved is not None and self._saver is not None:
                 outcome = self._saver().outcome(prepared.saved, ctx)
-            elif prepared.named is not None and search_all(str(self.workspace.root), prepared.named) is None:
+            elif (named := prepared.named) is not None and patiently(lambda: search_all(root, named)) is None:
                 outcome.notes.append(UNSEARCHED)
         except Exception as error:  # the disk may be full; what it must not make has to go all the same
             log.warning("the changes of a command could not be stored for undo", exc_info=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from ..boundary.copy_tree import copy_tree
-from ..boundary.descriptors import LISTED, chmod_at, closing_fd, patiently
+from ..boundary.descriptors import LISTED, chmod_at, closing_fd, patiently, unreadable
 from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
 from ..boundary.sandbox.protected_search import may_hold_names, remember
@@ -92,7 +92,8 @@ class FileSaver:
         return stat.S_ISREG(st.st_mode) and st.st_size <= MAX_FILE_BYTES and UNSAVED.isdisjoint(parts)
 
     def save(self) -> SavedFiles:
-        """Save the files as they are now. Blocks. Never raises: what cannot be saved is named in the result."""
+        """Save the files as they are now. Blocks. What cannot be saved is named in the result. Raises OSError if
+        no descriptors are left: what is there is not known."""
         saved = SavedFiles()
         self._running[id(saved)] = saved
         try:
@@ -107,6 +108,8 @@ class FileSaver:
             remember(str(self._root), saved.guarded)
             self._prune({*saved.keys.values(), PATHS})
         except OSError as error:
+            with unreadable:
+                raise
             saved.why = error.strerror or str(error)
         return saved
 

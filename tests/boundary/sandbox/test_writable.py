@@ -16,7 +16,7 @@ import pytest
 from toolcrib.boundary.path_judgement import judge_path
 from toolcrib.boundary.sandbox import writable
 from toolcrib.boundary.sandbox.found_files import withheld_files
-from toolcrib.boundary.sandbox.protected_search import remember
+from toolcrib.boundary.sandbox.protected_search import remember, search_all
 from toolcrib.boundary.sandbox.settings import SandboxSettings
 from toolcrib.boundary.sandbox.writable import Writable, workspace_of
 from toolcrib.boundary.workspace import Workspace
@@ -459,3 +459,10 @@ def test_what_a_command_made_is_searched_for_until_there_are_descriptors_again(
         short.enter_context(no_descriptors())
         monkeypatch.setattr("toolcrib.boundary.descriptors.time.sleep", lambda _: short.close())
         assert there.appeared(guards) == [".envrc"]
+
+
+def test_a_search_of_everything_fails_without_descriptors(tmp_path: Path) -> None:
+    (tmp_path / ".envrc").touch()
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        search_all(str(tmp_path))
+    assert search_all(str(tmp_path)) == {str(tmp_path)}

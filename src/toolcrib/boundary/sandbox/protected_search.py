@@ -248,7 +248,7 @@ def search_all(root: str, before: frozenset[str] | None = None) -> frozenset[str
     found, pending, most = dict[str, None](), [root], _MAX_ENTRIES if before is None else 25 * _MAX_ENTRIES
     for folder in pending:  # it grows
         names: list[str] = []
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        with unreadable, os.scandir(folder) as entries:
             for entry in entries:
                 names.append(entry.name)
                 if entry.is_dir(follow_symlinks=False) and not is_generated(entry.name, entry.path):

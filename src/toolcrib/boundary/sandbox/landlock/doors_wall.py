@@ -8,13 +8,13 @@ memory of other processes and of the kernel, are closed, too: the same is there.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ... import landlock_calls
+from ...descriptors import unreadable
 from ...per_process import PerProcess
 from ...spawn import Spawn
 from ..settings import Profile, SandboxSettings
@@ -61,7 +61,7 @@ class DoorsWall:
 
 def _disks() -> list[str]:
     """Return the devices of disks, for a user who may open any of them."""
-    with contextlib.suppress(OSError):
+    with unreadable:
         if os.geteuid() == 0:
             return [f"/dev/{name.replace('!', '/')}" for name in os.listdir("/sys/class/block")]
     return []
