@@ -199,6 +199,24 @@ async def test_a_command_leaves_no_repository_that_a_git_status_of_the_person_en
     assert not ground.marker.exists(), done
 
 
+async def test_a_gitmodules_that_is_too_long_to_be_read_names_every_folder(ground: Ground) -> None:
+    folder = ground.ws / "node_modules" / "p"
+    folder.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(ground.ws)], check=True)
+    (ground.ws / ".gitmodules").write_text("path=x\n" * 50_000 + "path=node_modules/p\n")
+    (ground.ws / "node_modules" / ".package-lock.json").write_text("{}")
+    (ground.ws / "make.sh").write_text(
+        f"git init -q {folder}; printf '[core]\\nfsmonitor = {ground.program}\\n' >> {folder}/.git/config\n"
+        "echo y >> .gitmodules\n"
+    )
+    async with ground.open("bubblewrap") as box:
+        await box.call("exec", {"command": "bash make.sh"})
+    subprocess.run(["git", "-C", str(folder), "status"], check=False, capture_output=True)
+    place = CommandPlace(str(ground.ws), str(ground.ws), "/home/me", on_disk=True)
+    assert judge_command("git status", place).verdict == "ask"
+    assert not ground.marker.exists() and (ground.ws / ".gitmodules").read_text().endswith("p\n")
+
+
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 async def test_inside_a_sandbox_it_harms_nothing(ground: Ground, backend: str) -> None:
     bury(ground, PROGRAMS[0])

@@ -19,6 +19,7 @@ from .own_files import beginning_of
 MAX_BYTES = 1 << 28
 _MAX_KEPT = 1 << 23
 _MODULES = ".gitmodules"  # editors run git in the folders that it names, too
+_MAX_MODULES = 1 << 18  # bytes: some thousands of names, each of which is looked for
 _MAX_BLOCKS = 1_000
 _MAX_PATH = 4096  # bytes: a longer name leads nowhere
 SETTLED_NS = 5_000_000_000
@@ -55,6 +56,14 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
     return [inner for inner, place in places.items() if os.path.realpath(inner) == place != real]
 
 
+def names_anything(folder: str) -> bool:
+    """Return whether a work tree has a `.gitmodules` that is too long to be read as a whole."""
+    try:
+        return os.stat(f"{folder}/{_MODULES}").st_size > _MAX_MODULES
+    except OSError:
+        return False
+
+
 def _files(git: str) -> list[str]:
     """Return the names of an index and of those that a split index shares entries with. Raises OSError."""
     return ["index", *(name for name in os.listdir(git) if name.startswith("sharedindex."))]
@@ -71,7 +80,7 @@ def read_while_same(reading: Any, path: str, *how: bool) -> Any:
 @functools.lru_cache(100)
 def _named_in(path: str, *_state: int) -> tuple[str, ...]:
     """Return the folders that a `.gitmodules` names."""
-    settings = (line.partition(b"=") for line in beginning_of(path, _MAX_KEPT).splitlines())
+    settings = (line.partition(b"=") for line in beginning_of(path, _MAX_MODULES).splitlines())
     values = (
         value.strip().removeprefix(b'"').partition(b'"')[0].rstrip()
         for key, _, value in settings

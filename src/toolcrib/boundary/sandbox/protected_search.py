@@ -13,7 +13,7 @@ from dataclasses import field
 
 from ...core.dataclass import dataclass
 from ..descriptors import unreadable
-from ..git_index import MAX_BYTES, SETTLED_NS, linked_folders
+from ..git_index import MAX_BYTES, SETTLED_NS, linked_folders, names_anything
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
 
@@ -195,7 +195,7 @@ class Search:
         further down, nor those that git enters, wherever they lie."""
         pending = [(folder, 0) for folder in dict.fromkeys((self.root, *self.nearer))]
         pending += [(folder, self.depth) for folder in self.known]
-        most = len(pending) + MAX_FOLDERS
+        most, everywhere = len(pending) + MAX_FOLDERS, False
         for visited, (folder, depth) in enumerate(pending):
             if visited >= most:
                 return
@@ -204,8 +204,10 @@ class Search:
                 self.closed.add(folder)
             between = [f"{folder}/{each}" for first in listed.names & _ABOVE for each in _BETWEEN[first]]
             self.closed.update(each for each in between if not _may_enter(each) and look(each).closed)
+            if ".git" in listed.names and names_anything(folder):
+                self.depth, everywhere = MAX_FOLDERS, True
             if depth < self.depth:
-                inner = (name for name in listed.folders if not is_generated(name, f"{folder}/{name}"))
+                inner = (name for name in listed.folders if everywhere or not is_generated(name, f"{folder}/{name}"))
                 pending += [(f"{folder}/{name}", depth + 1) for name in inner]
             if ".git" in listed.names:
                 entered = [
@@ -303,6 +305,8 @@ def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
         mode = os.lstat(f"{base}/.git").st_mode
     except OSError:
         return
+    if names_anything(base):
+        yield ".gitmodules"
     if not stat.S_ISDIR(mode):
         yield ".git"
         return
