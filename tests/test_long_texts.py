@@ -68,6 +68,7 @@ CASES: dict[str, Callable[[], object]] = {
     "JSON: a comment": lambda: plain_json("/*a" * (LONG // 3)),
     "JSON: quotes": lambda: plain_json('"\\' * (LONG // 2)),
     "arguments: blanks": lambda: repair("{" + " " * LONG + "}"),
+    "Markdown: marks": lambda: _markdown("_a " * 5_000),
     "Markdown: a rule of a table": lambda: _markdown(" " * LONG + "|x"),
     "a description: a tag": lambda: _lint("<" + " " * (MAX_TEXT - 1)),
     "a description: lines": lambda: _lint("\n" * MAX_TEXT),

@@ -52,6 +52,8 @@ class MarkdownStream:
 
     def feed(self, text: str) -> str:
         """Return what can be printed after a further piece of the text."""
+        if len(text) > MAX_HELD:  # for the end of each mark, all of the text is searched
+            return "".join(self.feed(text[at : at + MAX_HELD]) for at in range(0, len(text), MAX_HELD))
         printed: list[str] = []
         *lines, rest = (self._rest + text.replace("\r\n", "\n")).split("\n")
         for line in lines:
