@@ -209,6 +209,8 @@ def test_a_folder_that_is_too_large_to_look_for_links_asks(
         ("x --output=b", "for i in *; do git log $i; done"),
         ("src/x y", "for i in src/*; do cat $i; done"),
         ("src/x .*", "for i in */*; do cat ${i}; done"),
+        ("src/*", "for i in src/?; do cat $i; done"),
+        (".x/y .env z", "for i in .[x]/*; do cat $i; done"),
     ],
 )
 def test_names_of_files_that_a_program_takes_for_more_than_names_ask(
@@ -217,6 +219,7 @@ def test_names_of_files_that_a_program_takes_for_more_than_names_ask(
     os.unlink(f"{place.workspace}/out")
     os.unlink(f"{place.workspace}/src/deep")
     place = replace(place, on_disk=True)
+    Path(place.workspace, ".x").mkdir()
     assert judge_command(command, place).verdict == "allow"
     Path(place.workspace, name).touch()
     found = judge_command(command, place)

@@ -174,7 +174,7 @@ def _without_strings(text: str) -> str | None:
         if char == "/":
             whole, short = re.compile(_PATTERN).match(text, at), re.compile(_SHORT_PATTERN).match(text, at)
             begins = _begins_pattern(out.rstrip(" \t"))
-            if short and begins is None:
+            if short and (begins is None or (not begins and text[at + 1] == "=")):
                 return None
             if begins:
                 if (whole and whole.end()) != (short and short.end()):

@@ -177,14 +177,16 @@ def odd_names(word: Word, cwd: str) -> Finding | None:
         return Finding("ask", "shell:unknown-option", said, True)
     fixed, _, rest = _PATTERN.split(word.start, maxsplit=1)
     folder, _, _ = fixed.rpartition("/")
-    name = "" if fixed else _named(cwd, re.compile(r"[-+]"), deep=False)
+    name = "" if fixed else _named(cwd, re.compile(r"[-+]"), False)
     if not name and word.splits:
-        name = _named(os.path.join(cwd, folder), re.compile(r"[^.].*[\s*?\[\\]"), deep="/" in rest)
+        hidden = "/." in f"/{word.start}"
+        odd = re.compile(r"(?s).*[\s*?\[\\]" if hidden else r"(?s)(?!\.).*[\s*?\[\\]")
+        name = _named(os.path.join(cwd, folder), odd, "/" in rest, hidden)
     said = f"takes the names of files, and {clip(one_line(name), 80)!r} is one that says more than that to a program"
     return Finding("ask", "shell:unknown-option", said, True) if name else None
 
 
-def _named(folder: str, pattern: re.Pattern[str], deep: bool) -> str:
+def _named(folder: str, pattern: re.Pattern[str], deep: bool, hidden: bool = False) -> str:
     """Return a name in a folder, or below it, that begins with a pattern; of a folder that holds too much, its path."""
     pending, seen = [folder], 0
     while pending:
@@ -193,7 +195,7 @@ def _named(folder: str, pattern: re.Pattern[str], deep: bool) -> str:
                 seen += 1
                 if pattern.match(entry.name):
                     return entry.name
-                if deep and entry.name[0] != "." and entry.is_dir():
+                if deep and (hidden or entry.name[0] != ".") and entry.is_dir():
                     pending.append(entry.path)
         if seen > _MAX_ENTRIES and pending:
             return folder

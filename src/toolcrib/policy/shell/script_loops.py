@@ -88,4 +88,6 @@ def _item_value(word: Word) -> Value | LoopPattern:
     if not word.glob:
         return word.parts
     pattern = LoopPattern(word.start)
+    if word.splits:  # the variable of a loop around it: a name with a blank becomes several
+        return UNKNOWN
     return pattern.parts if None in word.parts or "\\" in word.start else pattern
