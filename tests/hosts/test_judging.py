@@ -179,6 +179,8 @@ async def test_a_question_is_a_refusal_where_claude_answers_it_itself(host: Host
     said = (await host.says(host.event(True, "Write", write, permission_mode="plan"))).stdout
     assert "Write was not run: it needs approval" in said  # not `write_file`, which its model does not know
     assert "In its mode plan Claude Code answers questions itself" in said
+    for odd in (None, 0, [], ["default"], {"mode": "default"}):  # nobody knows what it means
+        assert await host.decides("Write", write, permission_mode=odd) == "deny", odd
     host.approve()
     assert await host.decides("Write", write, permission_mode="auto") == "allow"
 

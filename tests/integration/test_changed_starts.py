@@ -14,7 +14,7 @@ import pytest
 
 from toolcrib import Toolbox
 from toolcrib.config import load_settings
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import ToolcribError, ToolError
 from toolcrib.policy.requests import ApprovalRequest, Decision
 from toolcrib.policy.starts import StartRefused
 from toolcrib.toolbox.declared import declared_starts
@@ -239,6 +239,8 @@ async def test_nothing_loads_what_a_command_makes_that_still_runs(world: World) 
                 box.starts.check(start)
         assert (await box.call("mcp_notes_echo", {"text": "x"})).is_error
         assert world.asked == ["MCP server notes would load json.py, new since a command began that still runs"]
+        with pytest.raises(ToolError, match=r"would load json.py.*End that one first"):  # a list, a completion
+            await box.mcp.enabled[0].use(lambda client: client.list_prompts())
         box.starts.check(secret)
     assert not (world.ws / "json.py").exists()
     async with world.open(start_servers=False) as box:

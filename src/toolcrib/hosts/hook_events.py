@@ -126,7 +126,7 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
         host, name, moment, tool, _arguments(event, name), server, _text(event, "cwd"),
         tuple(root for root in roots if isinstance(root, str)),
         _text(event, "session_id", "sessionId", "conversation_id"), _text(event, "tool_use_id", "toolUseId"),
-        _text(event, "permission_mode"), output, failed or name.endswith("Failure"),
+        str(event.get("permission_mode", "")), output, failed or name.endswith("Failure"),
     )  # fmt: skip
 
 

@@ -210,10 +210,12 @@ def _perhaps(command: Command) -> Iterator[str]:
         if not word.start.startswith("-") and (at > 1 or word.text not in own):
             yield _sample((_plain(word), *command.words[at + 1 :]), many=True)
             yield SEPARATOR.join((word.text or "").split())
+    if len(command.args) > _MAX_OPERANDS:
+        yield _ANYTHING
 
 
 _RUNNING = frozenset({"execute", "fetch-and-run", "unknown", "check", "code"})
-_MAX_OPERANDS = 20
+_MAX_OPERANDS = 100  # that are looked at one by one; what follows them counts as any command
 
 
 def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *, unread: bool = False) -> Certainty:
@@ -229,7 +231,7 @@ def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *,
                 return "yes"
             if pattern.may_fit(each.parts):
                 found = "maybe"
-        if any(map(pattern.fits, subject.perhaps)):
+        if any(each == _ANYTHING or pattern.fits(each) for each in subject.perhaps):
             found = "maybe"
     return "maybe" if unread else found
 
@@ -239,6 +241,8 @@ _OPERATOR = lazy_regex(r"[|&;<>()\n]")
 
 _FILLER = "\ue000"
 """A private character in place of unknown text, where only a star can match it."""
+_ANYTHING = "\ue001"
+"""What may be any command."""
 _GLOBBED = lazy_regex(r"[*?\[]")
 
 

@@ -127,10 +127,14 @@ class Upstream:
         found, key = self.doubt(), _call_key(tool, arguments, ctx)
         if found is None:
             self._asked.pop(key, None)  # an earlier question about this call, which got no yes
-            made = None if self.start is None or self.would_start() else self.services.starts.made(self.start)
+            made = self._made()
             return None if made is None else Judgement("ask", made, "start:made", insists=True)
         self._asked.setdefault(key, set()).add(found.digest)
         return Judgement("ask", f"{found.text}. A yes starts it as it is now", f"start:{found.digest}", insists=True)
+
+    def _made(self) -> str | None:
+        """Return that it runs and may load a file that a command has made meanwhile."""
+        return None if self.start is None or self.would_start() else self.services.starts.made(self.start)
 
     # --- requests
 
@@ -188,6 +192,8 @@ class Upstream:
         async def used() -> T:
             from mcp.shared.exceptions import MCPError
 
+            if made := await asyncio.to_thread(self._made):
+                raise ToolError(f"{made}. End that one first: exec_session lists and ends those in the background")
             connection = await self.connectors.any(who)
             connection.touch()
             try:
