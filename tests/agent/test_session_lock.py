@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -250,6 +251,7 @@ async def test_a_conversation_uses_a_far_store_in_threads(
             await enter("ask me")
             await enter("red")
             assert session.answer == "so be it"
+            monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
             for line in ("/cost", "/plan", "/sessions", "/fork", f"/resume {session.id}", "/rewind 0", "/undo", "/new"):
                 await enter(line)
             assert (await stored_model(box, session.id)) == "scripted:replies"

@@ -146,15 +146,32 @@ def test_undo_rewind_fork_and_mode(cli: Cli, script: Callable[..., str]) -> None
     write = call("write_file", path="a.txt", content="beta\n")
     model = script({"calls": [write]}, {"text": "Written."}, {"calls": [write]}, {"text": "Again."}, {"text": "Three."})
     done = cli("chat", "--model", model, stdin="write\n/undo\n/last\n/log\n/mode observer\n/mode x\n/plan\n")
+    assert "only a person at a terminal may take back files" in done.stderr
+    assert (cli.work / "a.txt").read_text() == "beta\n"
+    terminal = cli.at_terminal("chat", "-c", env={"TERM": "dumb"})
+    terminal.expect("\n> ")
+    terminal.sendline("/undo")
+    terminal.expect_exact("brings it back")
     assert (cli.work / "a.txt").read_text() == "alpha\n"
+    terminal.sendline("/exit")
+    terminal.expect_exact("(session ")
     assert "+beta" in done.stdout
     assert "mode: observer" in done.stdout
     assert "unknown mode 'x'" in done.stderr
     assert "a.txt changed (+1 -1)" in done.stderr
     first = cli.json("sessions", "--json")[0]["id"]
-    done = cli("chat", "-c", stdin=f"again\n/rewind\n/rewind 4\n/fork\nthree\n/resume {first}\n/resume none\n")
+    done = cli("chat", "-c", stdin="again\n/rewind\n/rewind 4\n")
+    assert "only a person at a terminal may take back files" in done.stderr
+    terminal = cli.at_terminal("chat", "-c", env={"TERM": "dumb"})
+    terminal.expect("\n> ")
+    terminal.sendline("/rewind 4")
+    terminal.expect_exact("back before message 4")
     assert (cli.work / "a.txt").read_text() == "alpha\n"
-    assert "4  again" in done.stdout
+    terminal.sendline("/exit")
+    terminal.expect_exact("(session ")
+    shown = done.stdout
+    done = cli("chat", "-c", stdin=f"/fork\nthree\n/resume {first}\n/resume none\n")
+    assert "4  again" in shown
     assert "there is no session 'none'" in done.stderr
     assert len(cli.json("sessions", "--json")) == 3  # the session, what it was before the rewind, the fork
 

@@ -43,16 +43,23 @@ async def _tools(talk: Conversation, about: str) -> None:
 
 async def _mode(talk: Conversation, mode: str) -> None:
     known, now = list(MODES), talk.box.policy.mode
-    if mode in known[known.index(now) + 1 :] and not sys.stdin.isatty():  # a line of a pipe may be anyone's text
-        raise Usage(f"only a person at a terminal may change {now} to {mode} mode; start with --mode {mode}")
+    if mode in known[known.index(now) + 1 :]:
+        _by_person(f"change {now} to {mode} mode; start with --mode {mode}")
     if mode:
         talk.box.use_mode(mode)
     talk.say(f"mode: {talk.box.policy.mode}")
 
 
+def _by_person(what: str) -> None:
+    """Raise Usage for a line of a pipe, which may be anyone's text."""
+    if not sys.stdin.isatty():
+        raise Usage(f"only a person at a terminal may {what}")
+
+
 async def _undo(talk: Conversation, call_id: str) -> None:
     from ...record.undoing import undo
 
+    _by_person("take back files here; `toolcrib undo` does so, too")
     if not call_id:
         changes = (c for c in talk.box.journal.changes(limit=MAX_CHANGES) if c.session_id == talk.session.id)
         last = next((c for c in changes if c.status == "done" and c.undoes is None), None)
@@ -164,6 +171,7 @@ async def _rewind(talk: Conversation, number: str) -> None:
     turn = _number(number, None, "the number of a message, as /rewind lists them")
     if turn not in [n for n, _ in said]:
         raise Usage(f"there is no message {turn}; /rewind lists them")
+    _by_person("take back files here; `toolcrib sessions rewind` does so, too")
     text = next(spoken(entry) for n, entry in said if n == turn)
     copy = await talk.session.do(talk.agent.store.fork, talk.session.id)
     done = await talk.session.do(rewind_session, talk.box, talk.session, turn)
