@@ -459,4 +459,4 @@ def test_a_pipe_is_not_waited_for_and_a_vast_file_not_read(tmp_path: Path, kind:
 from toolcrib.boundary.scripts import fingerprint, loaded_by
 for way in sys.argv[2:]:
     fingerprint(loaded_by(way.split(), sys.argv[1], [sys.argv[1]]))"""
-    subprocess.run([sys.executable, "-c", code, str(tmp_path), *ways], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path), *ways], check=True, timeout=120)
