@@ -105,7 +105,11 @@ def test_a_folder_that_is_not_there_is_not_granted(cli: Cli) -> None:
     cli("config", "set", "sandbox.read_roots", str(cli.home))
     cli("config", "unset", "sandbox.read_roots")
     said = cli("list", code=2, env={"TOOLCRIB_SANDBOX__READ_ROOTS": "/nope"}).stderr
-    assert "`toolcrib config unset sandbox.read_roots` removes it" in said
+    assert "`toolcrib config unset sandbox.read_roots` removes it (with --project from toolcrib.toml)" in said
+
+
+def test_an_option_with_another_name_than_its_setting_is_named_as_it_was_typed(cli: Cli) -> None:
+    assert "--db 'foo' should begin with postgresql://" in cli("log", "--db", "foo", code=2).stderr
 
 
 def test_a_link_to_a_settings_file_stays_and_the_file_that_is_written_is_named(cli: Cli) -> None:

@@ -91,8 +91,8 @@ class WorkspaceRoots:
                 raise ConfigError(f"{what} {spelled}: {error.strerror}") from None
             setting = f"sandbox.{'write' if writable else 'read'}_roots"
             raise ConfigError(
-                f"{setting}: {spelled}: {error.strerror}. Make it, or change the setting: `toolcrib config` "
-                f"shows where it was set, `toolcrib config unset {setting}` removes it"
+                f"{setting}: {spelled}: {error.strerror}. Make it, or change the setting: `toolcrib config` shows "
+                f"where it was set, `toolcrib config unset {setting}` removes it (with --project from toolcrib.toml)"
             ) from None
         self._spellings[real] = root
         self._spellings.setdefault(spelled, root)

@@ -53,7 +53,8 @@ def flag_layer(said: Mapping[str, Any], dashes: str = "--") -> Layer:
     for dotted, value in said.items():
         path = tuple(dotted.split("."))
         _put(raw, path, value)
-        names[path] = f"{dashes}{path[-1].replace('_', '-')}"
+        word = "db" if dotted == "record.url" else path[-1]  # the one option that has another name than its setting
+        names[path] = f"{dashes}{word.replace('_', '-')}"
     return _layer("flags", raw, names=names)
 
 
