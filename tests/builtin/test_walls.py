@@ -613,6 +613,21 @@ async def test_a_yes_lets_git_change_its_settings(tmp_path: Path, answer: bool) 
         assert output.is_error is not answer
 
 
+@pytest.mark.parametrize("wall", ["all", None])
+async def test_only_a_yes_lifts_what_the_host_runs(tmp_path: Path, wall: Wall | None) -> None:
+    """A rule may have allowed the command when a link in it led elsewhere."""
+    config = tmp_path / "toolcrib.toml"
+    config.write_text('[sandbox]\nbackend = "bubblewrap"\n')
+    (tmp_path / "ws" / "hk").mkdir(parents=True)
+    async with Toolbox.open(tmp_path / "ws", config=config, warm_up=False) as box:
+        git = await repository(box)
+        (git / "config").write_text("[core]\nhooksPath = hk\n")
+        for command, changed in (("echo x > hk/pre-commit", "hk/pre-commit"), ("git config a.b c", ".git/config")):
+            await run(box, command, wall)
+            path = git.parent / changed
+            assert (path.exists() and path.read_text() != "[core]\nhooksPath = hk\n") is (wall is None), command
+
+
 async def yes_to_all(_: ApprovalRequest) -> bool:
     return True
 

@@ -60,6 +60,7 @@ def default_tools(
     web: WebSettings | None = None,
     tools: ToolsSettings | None = None,
     gate: Gate | None = None,
+    unasked: Callable[[], bool] = lambda: False,
     missing: list[tuple[str, str]] | None = None,
     effects: CommandEffects | None = None,
     saver: Callable[[], SavesFiles] | None = None,
@@ -93,7 +94,7 @@ def default_tools(
         workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), move_to_trash=journal.move_to_trash,
         secrets=secrets, effects=effects, saver=saver,
     )  # fmt: skip
-    shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact)
+    shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact, unasked=unasked)
     reader: DocumentReader | None = None
     if has_wing("documents"):
         from .documents import DocumentReader

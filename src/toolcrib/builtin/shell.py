@@ -60,11 +60,14 @@ _EARLY_SECONDS = 0.25  # how long to wait for a background command that fails at
 
 
 class ShellTools:
-    """The tools `exec` and `exec_session`. `runner` runs their commands; `rules` are the settings for commands."""
+    """The tools `exec` and `exec_session`. `runner` runs their commands; `rules` are the settings for commands.
+    `unasked` returns whether approvals are off."""
 
     def __init__(
-        self, runner: CommandRunner, *, rules: CommandRules | None = None, redact: Callable[[str], str] | None = None
-    ) -> None:
+        self, runner: CommandRunner, *, rules: CommandRules | None = None, redact: Callable[[str], str] | None = None,
+        unasked: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        self._unasked = unasked
         self.sessions = Sessions()
         self._runner, self._workspace = runner, runner.workspace
         self._redact = redact
@@ -143,8 +146,9 @@ class ShellTools:
         spill = self._runner.spill_of(ctx.call_id)
         try:
             where = self._runner.judged_folder(working_dir)
-            walled = ctx.wall in ("read", "workspace")  # then no person was asked about it
-            lift = None if walled or not isinstance(where, str) else self._judged.lift(command, where)
+            # only a person's yes lifts something: what a rule allowed may mean other files by now
+            yes = ctx.wall is None or (ctx.wall == "all" and self._unasked())
+            lift = self._judged.lift(command, where) if yes and isinstance(where, str) else None
             if (background or interactive) and JOB not in ctx.metadata:
                 with self.sessions.place(ctx.session_id, who := name_of(ctx.caller)):
                     prepared = await self._runner.prepare(

@@ -399,7 +399,7 @@ def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:
         closers=closers, ends=ground.ends, hider=_hider(house),
         rules=CommandRules.of(ground.sandboxes.settings, settings.tools.exec),
         network=ground.network, web=settings.web, tools=settings.tools, gate=_gate(house), missing=missing,
-        effects=house.effects, saver=house.saver,
+        effects=house.effects, saver=house.saver, unasked=lambda: house.policy.quiet,
     )  # fmt: skip
     if settings.tools.code:
         tools += _code(house, missing, closers)
