@@ -318,12 +318,12 @@ async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: H
         "see\n@../.env\n": asks, "**@../.env** x": asks, "@./../.env#x": asks, "@../private/x": "pass",
         "@nope/../../.env": asks, f"@{'./' * 500}../.env": asks, "@\\\\x/../../.env": asks,
         "_@../.env_": asks, '@"x @../.env "': asks, "*@x*@../.env*": asks, "@" * 1000: asks,
-        "@dataclass a@b.example @../sub/notes.md @no": "pass",
+        "@dataclass a@b.example @no": "pass", "@../sub/notes.md": asks if host.name == "copilot" else "pass",
     }.items():  # fmt: skip
         assert await host.decides(write, {"file_path": "sub/CLAUDE.md", "content": text}) == expected, text
     (host.work / "private/x").touch()
     assert await host.decides(write, {"file_path": "a.md", "content": "@private/x"}) == "deny"
-    for old, new, expected in (("xnv", "env", asks), ("nothing", "@../.env", asks), ("a.md", "b.md", "pass")):
+    for old, new, expected in (("xnv", "env", asks), ("nothing", "@../.env", asks), ("@a.md", "x", "pass")):
         given = {"file_path": "sub/notes.md", "old_string": old, "new_string": new}
         assert await host.decides(edit, given) == expected, given
     given = {"file_path": "sub/notes.md", "old_string": "@a.md", "new_string": "@../.env"}
@@ -351,6 +351,19 @@ async def test_a_patch_that_makes_copilot_read_a_secret_asks_as_the_read(host: H
     ):  # fmt: skip
         event = host.event(True, "apply_patch", {}) | {"toolArgs": f"*** Begin Patch\n{path}\n{lines}\n*** End Patch\n"}
         assert decision(await host.says(event)) == expected, path
+
+
+async def test_edits_that_copilot_makes_at_once_may_not_name_a_file_together(host: Host) -> None:
+    """It asks about all calls of a message before it makes the first."""
+    host.name = "copilot"
+    (host.work / "AGENTS.md").write_text("see @./.eXYnv\nplain\n")
+    (host.work / "notes.md").write_text("see me@x.example and XY\n")
+    for path, old, new, expected in (
+        ("AGENTS.md", "X", "", "deny"), ("AGENTS.md", "plain", "x", "deny"), ("notes.md", "XY", "x", "pass"),
+        ("sub/AGENTS.md", "XY", "nv", "deny"), ("notes.md", "ZZ", "nv", "deny"), ("a.py", "XY", "nv", "pass"),
+    ):  # fmt: skip
+        given = {"path": path, "old_str": old, "new_str": new}
+        assert await host.decides("edit", given) == expected, given
 
 
 async def test_a_text_for_a_skill_that_names_a_secret_asks_as_the_read(host: Host) -> None:

@@ -52,6 +52,7 @@ _GIT_TAKES = lazy_regex(
 )
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
+_OF_COPILOT = lazy_regex(r"/(?:agents|claude|gemini|[^/]*instructions)\.md\Z", re.IGNORECASE)
 _MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
 """Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
@@ -118,14 +119,19 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
     texts: dict[str, tuple[str, str]] = {}
     for whole, old, new in _texts(calls, event) if event.host != "codex" else ():
         before, after = texts[whole] if whole in texts else (_text_of(whole),) * 2
-        if old and old not in after and "@" in after + new:
-            raise Unmapped  # hosts find what is like it: Claude Code other quotes, Gemini CLI other blanks
+        unlike = bool(old) and old not in after  # hosts find it, too: Claude Code other quotes, Gemini CLI other blanks
+        together = bool(old) and event.host == "copilot" and _OF_COPILOT.search(whole) is not None
+        if (unlike and together) or ((unlike or together) and "@" in after + new):
+            raise Unmapped  # Copilot makes the edits of a message after it has asked about all of them
         texts[whole] = before, new if old is None else after.replace(old, new) if old else after + new
     for whole, (before, after) in texts.items():
         folder, own = os.path.split(whole)
         if event.host == "gemini" and own.casefold() == ".env":
             yield "write_file", {"path": f"{folder}/.gemini/.env", "content": ""}
-        yield from _named(named_files(after, folder) - named_files(before, folder), event)
+        named = list(_named(named_files(after, folder) - named_files(before, folder), event))
+        if named and event.host == "copilot":
+            raise Unmapped  # such a file may change before it is read
+        yield from named
 
 
 def _texts(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Iterator[tuple[str, str | None, str]]:
