@@ -39,6 +39,8 @@ from toolcrib.cli.install.clients import CLIENTS
         ("sub/rust-toolchain.toml", "rust-toolchain.toml"),
         (".envrc.private", ".envrc.private"),
         (".direnv/flake-profile-1.rc", ".direnv"),
+        (".repo/repo/main.py", ".repo/repo"),
+        (".mrconfig", ".mrconfig"),
         ("sub/.git/lazygit.yml", ".git/lazygit.yml"),
         (".lazygit.yml", ".lazygit.yml"),
         (".git/sl/config", ".git/sl/config"),

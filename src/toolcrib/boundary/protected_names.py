@@ -41,6 +41,7 @@ _BY_REASON = (
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
     (_NAMED, (".hg/hgrc", ".hg/hgrc-not-shared", ".hgrc", ".config/hg", ".pijul/config", "_darcs/prefs/defaults")),
     (_NAMED, (".jj/repo/config.toml", ".jj/workspace-config.toml", ".jjconfig.toml", ".config/jj")),
+    (_NAMED, ("_MTN/monotonerc", ".p4config", ".mrconfig", ".repo/repo")),
     (_NAMED, (".git/lazygit.yml", ".lazygit.yml", ".sl/config", ".git/sl/config", ".git/gbp.conf")),
     ("Jujutsu runs git in it", (".jj/repo/store/git/config", ".jj/repo/store/git/hooks")),
     ("Mercurial reads settings from the folder that it names", (".hg/sharedpath",)),
