@@ -203,6 +203,23 @@ def test_no_copy_is_written_into_a_granted_folder(tmp_path: Path, granted: str) 
     spawn.handshake.close()
 
 
+def test_a_command_looks_up_what_is_hidden_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("ws", "hidden"):
+        (tmp_path / folder).mkdir()
+    settings = SandboxSettings(hidden=(tmp_path / "hidden",), read_roots=(tmp_path,))
+    sandbox = BubblewrapSandbox("/bin/true", settings, tmp_path / "ws")
+    looked: list[str] = []
+    real = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path: looked.append(os.fspath(path)) or real(path))
+    spawn = sandbox.wrap(["true"], cwd=tmp_path / "ws", env={}, timeout=1)
+    assert looked.count(str(tmp_path / "hidden")) == 1
+    assert ["--tmpfs", str(tmp_path / "hidden")] in [list(spawn.argv[at : at + 2]) for at in range(len(spawn.argv))]
+    for fd in spawn.child_fds:
+        os.close(fd)
+    assert spawn.handshake is not None
+    spawn.handshake.close()
+
+
 @pytest.mark.parametrize("granted", [False, True])
 async def test_a_false_python_shows_no_denied_file_under_another_name(tmp_path: Path, granted: bool) -> None:
     """The link outside was there; the rest is in the workspace, where a command can make it."""

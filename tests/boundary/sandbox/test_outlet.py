@@ -400,7 +400,7 @@ async def test_what_bubblewrap_says_counts_where_it_fails(
     server: Server, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = select_sandbox(SandboxSettings(allowed_domains=(NAME,), guard=server.guard()), workspace)
-    monkeypatch.setattr(sandbox, "_hidden", lambda _: ["--ro-bind", "/nonexistent", "/nonexistent"])
+    monkeypatch.setattr(sandbox, "_covered", lambda *_: ["--ro-bind", "/nonexistent", "/nonexistent"])
     for _ in range(5):
         spawn = sandbox.wrap(["/bin/true"], cwd=workspace, env=command_environment(), timeout=20)
         with pytest.raises(SandboxUnavailable, match="nonexistent"):

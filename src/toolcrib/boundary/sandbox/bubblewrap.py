@@ -107,19 +107,21 @@ class BubblewrapSandbox:
         if layer is not None:
             arguments += layer.arguments()
             layer.protected = guards
-        bound = [] if layer is not None else self._pins()
+        hidden = [Path(os.path.realpath(path)) for path in self._settings.hidden]
+        withheld = [path for path in map(Path, self._withheld.paths()) if not any(map(path.is_relative_to, hidden))]
+        bound = [] if layer is not None else self._pins([*withheld, *hidden])
         for guarded in guards:
             bound += guarded.arguments(pins=layer is None)
         binds = [bound[number : number + 3] for number in range(0, len(bound), 3)]
         # What is read-only comes last: what is bound later, also for another granted folder, lies over it.
         arguments += [each for bind in sorted(binds, key=lambda bind: bind[0] == "--ro-bind") for each in bind]
-        hidden = self._hidden(arguments)
+        covered = self._covered(withheld, shown_by(arguments, hidden))
         outlet = self._outlet()
         whole = {*granted.values()} - {WHOLE_MACHINE}
         copies = open_system_files(whole)
         for fd, target in copies:
             arguments += ["--perms", "0444", "--file", str(fd), target]
-        arguments += hidden
+        arguments += covered
         if outlet is not None and outlet.authorities is not None:
             target, content = outlet.authorities
             copies.append((memory_file(content), target))
@@ -234,20 +236,13 @@ class BubblewrapSandbox:
         links |= {name: real for name, real in granted.items() if name != real}
         return [*arguments, *alias_arguments(links, arguments)]
 
-    def _withheld_paths(self) -> list[Path]:
-        hidden = self._hidden_paths()
-        return [path for path in map(Path, self._withheld.paths()) if not any(map(path.is_relative_to, hidden))]
-
-    def _hidden_paths(self) -> list[Path]:
-        return [Path(os.path.realpath(path)) for path in self._settings.hidden]
-
-    def _pins(self) -> list[str]:
+    def _pins(self, unseen: Sequence[Path]) -> list[str]:
         """Keep the folders above withheld and hidden files where they are: the next command would not know them again
         under other names."""
         roots = self._writable.roots()
         above = {
             folder
-            for path in (*self._withheld_paths(), *self._hidden_paths())
+            for path in unseen
             for root in roots
             for folder in path.parents
             if folder != root and folder.is_relative_to(root) and os.path.isdir(folder)
@@ -255,11 +250,9 @@ class BubblewrapSandbox:
         order = sorted(above, key=lambda folder: len(folder.parts))
         return [each for folder in order for each in ("--bind", str(folder), str(folder))]
 
-    def _hidden(self, shown: Sequence[str]) -> list[str]:
-        """Cover what is withheld, and what is hidden unless these arguments show nothing of it."""
+    def _covered(self, withheld: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
+        """Cover what is withheld, and what is hidden and could be seen."""
         arguments: list[str] = []
-        hidden = shown_by(shown, self._hidden_paths())
-        withheld = self._withheld_paths()
         if len(withheld) > _MAX_WITHHELD:
             raise SandboxUnavailable(
                 f"{len(withheld):,} files here have names that mean secrets, or are denied by rules ({withheld[0]} …); "
