@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -153,6 +154,25 @@ def test_settings_and_a_call_do_not_make_pydantic_look_through_all_packages_for_
         "    await box.call('list_dir', {})\nasyncio.run(main())"
     )
     assert loaded_after(call) & {"pydantic", "email"} == {"pydantic"}  # importlib.metadata needs `email`
+
+
+def test_first_calls_load_nothing_that_only_rules_a_miss_or_a_question_about_hosts_needs(tmp_path: Path) -> None:
+    rare = [
+        "boundary.network.address_guard", "boundary.proxy.domains", "boundary.pysearch", "builtin.diffs",
+        "builtin.patch_format", "config.foreign_servers", "core.json_schema", "policy.regexes", "policy.shell.reached",
+        "policy.shell.walked",
+    ]  # fmt: skip
+    calls = (
+        f"import asyncio, os\nos.chdir({str(tmp_path)!r})\nfrom toolcrib import Toolbox\nasync def main():\n"
+        "  async with Toolbox.open(workspace='.', mode='assistant') as box:\n"
+        "    await box.call('write_file', {'path': 'a', 'content': 'x'})\n"
+        "    await box.call('edit_file', {'path': 'a', 'old_text': 'x', 'new_text': 'y'})\n"
+        "    await box.call('grep', {'pattern': 'y'})\n"
+        "    await box.call('exec', {'command': 'ls'})\n"
+        "asyncio.run(main())\n"
+        f"print(*[name for name in {rare} if 'toolcrib.' + name in sys.modules])"
+    )
+    assert loaded_after(calls) & set(rare) == set()
 
 
 def test_the_light_import_check_sees_heavy_ones() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Iterator
 
 from ..core.errors import ToolError
 from ..core.text import lazy_regex
-from . import pysearch
 from .read_only_run import Haystack, Running, Stop, run_read_only
 from .ripgrep import Query, Ripgrep, arguments, file_types
 from .spawn import memory_file
@@ -78,6 +77,8 @@ def search(
         if ripgrep is None:
             if query.type:
                 raise ToolError("`type` needs ripgrep, which is not installed here; use `glob`, such as *.py")
+            from . import pysearch
+
             command, confine = pysearch.command(query), False  # it opens the directory without following links
         else:
             filter_file, filter_fds = _filter_file(query.filter_text(), stack)

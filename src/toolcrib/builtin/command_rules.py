@@ -19,10 +19,10 @@ from ..boundary.sandbox.spec import HostOpener, LazySandbox, Lift, works
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
-from ..policy.regexes import UserPattern, compile_pattern
 from .settings import ExecSettings
 
 if TYPE_CHECKING:
+    from ..policy.regexes import UserPattern
     from ..policy.shell.parts import CommandPlace
 
 DEFAULT_SECONDS = math.ceil(ExecSettings().timeout)
@@ -86,6 +86,8 @@ def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:
     """Compile the patterns of a setting. Raises ConfigError, with the setting and the pattern, if one is wrong."""
     found: list[UserPattern] = []
     for text in texts:
+        from ..policy.regexes import compile_pattern
+
         try:
             found.append(compile_pattern(text))
         except ValueError as error:
@@ -140,17 +142,17 @@ class CommandJudge:
     def with_hosts(self, found: Judgement, command: str, cwd: str) -> Judgement:
         """Return the judgement of a command with the hosts that a person's yes would open to it; it is allowed if it
         only fetches from domains that the settings allow."""
-        from ..boundary.network.settings import RULE_DOMAIN
-        from ..boundary.proxy.domains import admits
-        from ..policy.shell.kinds import RULE_FETCH
-        from ..policy.shell.reached import reached
-
         try:
             sandbox = self._sandbox()
         except SandboxUnavailable:
             return found
         if found.verdict != "ask" or not sandbox.active:  # without a sandbox a command has the network anyway
             return found
+        from ..boundary.network.settings import RULE_DOMAIN
+        from ..boundary.proxy.domains import admits
+        from ..policy.shell.kinds import RULE_FETCH
+        from ..policy.shell.reached import reached
+
         to = reached(command, self._place(cwd))
         if not (to.hosts or to.unnamed):
             return found

@@ -15,7 +15,6 @@ from ..core.errors import ToolError
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement, PlannedFile
 from ..policy.secrets.redact import may_be_masked
-from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, Encoding, whole_text
 from .explain import explained
 from .journaled import JournaledTools
@@ -114,6 +113,8 @@ class EditTools(JournaledTools):
             _, old, new, _ = self._edited(args, shown)
         except ToolError as error:
             return f"edit {shown} will fail: {error}"
+        from .diffs import bounded_diff
+
         return bounded_diff(old, new, shown)
 
     def _plan(self, args: Mapping[str, Any], ctx: ToolContext) -> list[PlannedFile]:
@@ -155,6 +156,8 @@ def _choose(
         told = f"old_text was not found in {shown}."
         if changed:
             told += " The file has changed since it was last read here; read it again."
+        from .diffs import miss_hint
+
         hint = miss_hint(text, old, shown)
         raise ToolError(f"{told} {hint}" if hint else f"{told} Nothing in it comes close; read the file again.")
     lines = partial(_lines, text, matches.found)

@@ -25,7 +25,6 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement, PlannedFile
 from ..policy.secrets.redact import may_be_masked
 from ..record.journal import Journal
-from .diffs import bounded_diff
 from .document_reading import DocumentRequest
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
@@ -269,6 +268,8 @@ class FileTools(JournaledTools):
         return judge_path(self.ws, str(args["path"]), read=False, write=True)
 
     def _preview_write(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        from .diffs import bounded_diff
+
         path, content = str(args["path"]), str(args["content"])
         shown = self.ws.relative(path)
         try:

@@ -6,7 +6,7 @@ import itertools
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..boundary.path_judgement import judge_path, made_by
 from ..boundary.workspace_paths import Identity, identity
@@ -15,12 +15,13 @@ from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement, PlannedFile, all_of
-from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, whole_text
 from .explain import call_id_of, explained
 from .journaled import JournaledTools
 from .matching import line_end
-from .patch_format import FilePatch, Hunk, parse_patch
+
+if TYPE_CHECKING:
+    from .patch_format import FilePatch, Hunk
 
 RULE_DELETES = "patch:deletes"
 RULE_EXECUTABLE = "patch:executable"
@@ -38,6 +39,8 @@ class _File:
 
 
 def _parsed(args: Mapping[str, Any]) -> list[FilePatch]:
+    from .patch_format import parse_patch
+
     try:
         return parse_patch(str(args.get("patch", "")))
     except ToolError:
@@ -80,7 +83,7 @@ class PatchTools(JournaledTools):
         Args:
             patch: The patch text.
         """
-        files, notes = self._work_out(parse_patch(patch))
+        files, notes = self._work_out(patch)
         changes = {path: f for path, f in files.items() if f.data != f.disk or (f.data is not None and _remode(f))}
         if not changes:
             raise ToolError("the patch changes nothing: the files are like that already")
@@ -121,10 +124,12 @@ class PatchTools(JournaledTools):
 
     # Computing the new content of the files, without touching them
 
-    def _work_out(self, patches: list[FilePatch]) -> tuple[dict[str, _File], list[str]]:
+    def _work_out(self, patch: str) -> tuple[dict[str, _File], list[str]]:
+        from .patch_format import parse_patch
+
         files: dict[str, _File] = {}
         notes: list[str] = []
-        for each in patches:
+        for each in parse_patch(patch):
             path = self._path_of(each, files)
             file = self._load(path, files)
             if each.action == "add":
@@ -219,12 +224,14 @@ class PatchTools(JournaledTools):
         return next((each for each in found if each.verdict == "deny"), None) or all_of(found)
 
     def _plan(self, args: Mapping[str, Any], ctx: ToolContext) -> list[PlannedFile]:
-        files, _ = self._work_out(parse_patch(str(args["patch"])))
+        files, _ = self._work_out(str(args["patch"]))
         return [PlannedFile(path, file.disk, file.data) for path, file in files.items() if file.data != file.disk]
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        from .diffs import bounded_diff
+
         try:
-            files, _ = self._work_out(parse_patch(str(args["patch"])))
+            files, _ = self._work_out(str(args["patch"]))
         except ToolError as error:
             return f"the patch will fail: {error}"
         shown: list[str] = []
@@ -375,6 +382,8 @@ def _find(searched: _Searched, hunk: Hunk, start: int, drift: int, what: str, te
                 f"{what} fits {len(found)} places (lines {named}); say which with '@@ a line above it' or more context"
             )
         return first, name
+    from .diffs import miss_hint
+
     hint = miss_hint(text, "\n".join(old), path)
     raise ToolError(f"{what} was not found. {hint}" if hint else f"{what} was not found; read the file again")
 

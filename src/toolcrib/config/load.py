@@ -19,7 +19,6 @@ from ..core.homes import FOLDER_GONE, config_home, state_home
 from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, absolute_path, check_owner, exists, read_config_file
-from .foreign_servers import foreign_servers
 from .layers import Layer, env_layer, file_layer, flag_layer
 from .merge import Merged
 from .remembered import remembered_layers, rules_file
@@ -238,6 +237,8 @@ def project_servers(root: Path, warnings: list[str]) -> Layer | None:
     except ConfigError as error:
         warnings.append(f"the MCP servers of {path} are not used: {one_line(str(error))}")
         return None
+    from .foreign_servers import foreign_servers
+
     found = foreign_servers(file)
     warnings += found.warnings
     servers = {name: each for name, each in found.entries.items() if not is_ourselves(each)}

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters
-from .json_schema import compile_schema
 from .nesting import check_depth, deepest, is_opaque, nodes
 from .text import lazy_regex
 from .violations import MISSING_KINDS, UNKNOWN_KINDS, Json, resolve, typed_violations
@@ -318,6 +317,8 @@ class RawArguments:
 
     def __init__(self, schema: Mapping[str, Any], owner: str, *, closed: bool = True) -> None:
         from pydantic_core import from_json
+
+        from .json_schema import compile_schema
 
         self.schema: Json = dict(schema)
         checked = dict(self.schema)

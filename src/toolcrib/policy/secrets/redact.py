@@ -13,14 +13,16 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex, one_line
-from ..regexes import UserPattern, compile_pattern
 from .dumps import DUMPS, in_dump
 from .patterns import CONTEXTS, TOKENS, Span, is_key_body, mask, private_keys
+
+if TYPE_CHECKING:
+    from ..regexes import UserPattern
 
 MIN_SECRET = 8
 """Minimum length of a granted value: a shorter one occurs in many texts by chance."""
@@ -273,6 +275,8 @@ def _obeyed(text: str, span: Span) -> bool:
 
 
 def _own(number: int, expression: str) -> UserPattern:
+    from ..regexes import compile_pattern
+
     try:
         found = compile_pattern(expression, ascii_only=True)
     except ValueError as error:

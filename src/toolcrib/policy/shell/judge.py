@@ -32,7 +32,6 @@ from .spots import is_below
 from .table import lookup
 from .table.program_spec import Program
 from .table.wordlist import words
-from .walked import secrets_walked
 from .wrappers.shells import source
 
 log = logging.getLogger(__name__)
@@ -143,8 +142,10 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
             harm = finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace"
             if finding is not None and (harm or kind == "read"):
                 yield _say(command, finding)
-    for command, finding in secrets_walked(script, place) if place.on_disk and not _is_walled(place) else ():
-        yield _say(command, finding)
+    if place.on_disk and not _is_walled(place):
+        from .walked import secrets_walked
+
+        yield from (_say(command, finding) for command, finding in secrets_walked(script, place))
     for command, effect in () if programs.isdisjoint(LINKERS) else through_links(script, place):
         yield from (found for found in _of_effect(command, effect, place, depth) if found.verdict == "deny")
     for command in () if programs.isdisjoint(FETCHERS) else carried_off(script, place):
