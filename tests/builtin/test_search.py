@@ -320,6 +320,14 @@ def test_long_lines_are_cut(tools: SearchTools, root: Path) -> None:
         assert line.endswith("[... a long line; the match is at byte 5000001]")
 
 
+def test_a_long_line_is_cut_between_words(tools: SearchTools, root: Path) -> None:
+    secret = "AKIA" + "Q7" * 8
+    for number in range(470, 500):
+        write(root / f"cut{number}.txt", f"needle {'x ' * 300}"[:number] + f' "{secret}" more\n')
+    shown = "\n".join(grep(tools, "needle", glob="cut*.txt", output_mode="content"))
+    assert "AKI" not in shown.replace(secret, "") and shown.count("needle") == 30
+
+
 def test_invalid_utf8_is_shown_replaced(tools: SearchTools, root: Path) -> None:
     write(root / "latin.txt", b"caf\xe9 needle\r\n")
     assert grep(tools, "needle", path="latin.txt", output_mode="content") == ["latin.txt:1:caf� needle"]

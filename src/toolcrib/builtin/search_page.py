@@ -20,7 +20,9 @@ MAX_CHARACTERS = 40_000  # per page: less than the pipeline's bound, so that no 
 
 _UNITS: Mapping[Mode, str] = {"files": "files", "lines": "matching lines", "count": "files", "names": "files"}
 _RECORD = lazy_regex(rb"(\d+)(?::(\d+):|-)")
-_CUT_SHORT = lazy_regex(r" \[\.\.\. [^\]]*\]\Z")  # ripgrep's text after the shown part of a long line
+_BETWEEN = r"\s\"'`,;(){}<>\[\]&|"
+# The last word of the shown part of a long line, and ripgrep's text after it. Half a word may be half a secret.
+_CUT_SHORT = lazy_regex(rf"(?<![^{_BETWEEN}])[^{_BETWEEN}]*( \[\.\.\. [^\]]*\])\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ def entries(query: Query, answer: SearchResults) -> Iterator[tuple[str, MatchLin
         elif head := _RECORD.match(record):
             text = record[head.end() :].decode("utf-8", "replace").rstrip("\r")
             column = int(head[2] or 0)
-            if column > MAX_LINE:
-                text = f"{_CUT_SHORT.sub('', text)} [... a long line; the match is at byte {column}]"
+            if len(record) > MAX_LINE and (cut := _CUT_SHORT.search(text)):
+                beyond = f" [... a long line; the match is at byte {column}]" if column > MAX_LINE else cut[1]
+                text = text[: cut.start()] + beyond
             yield _name(name), MatchLine(int(head[1]), column, text), 0
 
 
