@@ -92,7 +92,9 @@ def test_a_long_text_is_read_in_linear_time(read: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\n" * LONG, "[" * LONG, "clean" + " " * LONG + "x"], ids=["lines", "brackets", "blanks"]
+    "text",
+    ["\n" * LONG, "[" * LONG, "clean" + " " * LONG + "x", "[]_file=a" * (LONG // 9)],
+    ids=["lines", "brackets", "blanks", "keys"],
 )
 def test_settings_of_a_repository(text: str, tmp_path: Path) -> None:
     (tmp_path / ".git" / "objects").mkdir(parents=True)

@@ -35,10 +35,12 @@ async def question_of(box: Toolbox, output: ToolOutput) -> Question | None:
     return None if row is None else shown(row)
 
 
-async def question(box: Toolbox, call_id: str) -> Question | None:
-    """Return the question that the call with this id has stored, for frameworks that show only the call."""
-    rows = await shared_threads.run(box.approvals.open_of, call_id, box.approval_service.workspace)
-    return shown(rows[0]) if rows else None
+async def question(box: Toolbox, call_id: str, session_id: str | None = None) -> Question | None:
+    """Return the question that the call with this id has stored, for frameworks that show only the call. Some models
+    use an id again in another session: without `session_id` there is no answer then."""
+    found = await shared_threads.run(box.approvals.open_of, call_id, box.approval_service.workspace)
+    rows = [row for row in found if session_id in (None, row["session_id"])]
+    return shown(rows[0]) if len({row["session_id"] for row in rows}) == 1 else None
 
 
 def shown(row: ApprovalRow) -> Question:

@@ -45,7 +45,7 @@ _UNREAD = frozenset({"refs", "logs", "hooks", "lfs", "annex", "modules"})
 _OBJECTS = lazy_regex(r".*/objects/[0-9a-f]{2}", re.DOTALL)
 # A name of a file that git reads by further rules: quotes, escapes, `%(prefix)`, `:(optional)`.
 _ODD_FILE = lazy_regex(
-    r"^[^\S\n]*(?:\[.*\][^\S\n]*)?(?P<key>worktree|\w*file|skiplist)\s*=[^\n]*(?:[\"\\]|[%:]\()",
+    r"^(?>[^\S\n]*(?:\[.*?\][^\S\n]*)?(?P<key>worktree|\w*file|skiplist)\s*=)[^\n]*(?:[\"\\]|[%:]\()",
     re.IGNORECASE | re.MULTILINE,
 )
 _CERTAIN_HEAD = lazy_regex(r"ref: refs/|[0-9a-f]{40}(?:[0-9a-f]{24})?\s*\Z")

@@ -144,7 +144,7 @@ def names(call: SortedWords) -> Iterator[Effect]:
                 yield from assignment(name.partition("[")[0], _UNKNOWN)
 
 
-_COMPUTED = lazy_regex(r"[-+ ]*(?:0[xX][0-9a-fA-F]+|[0-9]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?) *|['\"].?")
+_COMPUTED = lazy_regex(r"[-+ ]*+(?:0[xX][0-9a-fA-F]+|[0-9]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?) *|['\"].?")
 _COUNTS = lazy_regex(r"%[^a-zA-Z%]*n")
 _CONVERSION = lazy_regex(r"%[^a-zA-Z%]*([a-zA-Z])")
 
