@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings
+from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
 from toolcrib.builtin.command_runner import CommandRunner
@@ -105,6 +106,19 @@ def test_a_pattern_that_is_none_is_a_configuration_error() -> None:
     """When the settings are read; those that a host makes by itself are held to it, too."""
     with pytest.raises(ConfigError, match=r"(?s)tools.exec.deny_patterns"):
         make_settings({"tools": {"exec": {"deny_patterns": ["("]}}})
+
+
+def test_a_question_says_that_the_sandbox_keeps_what_a_yes_would_allow(tmp_path: Path) -> None:
+    """A person said yes to `echo x > .envrc`, and it failed: the file is read-only in the sandbox all the same."""
+    boxed, bare = (lambda: select_sandbox(SandboxSettings(), tmp_path)), NoSandbox
+
+    def why(command: str, sandbox: Callable[[], Sandbox]) -> str:
+        return CommandJudge(str(tmp_path), CommandRules(), sandbox, sandbox).judge(command, str(tmp_path)).reason
+
+    says = "a yes lets it do so only with sandbox.allow_protected; a file tool needs no such grant"
+    assert says in why("echo x > .envrc", boxed)
+    assert says not in why("echo x > .envrc", bare)
+    assert says not in why("git config a.b c", boxed)  # a yes lets git do this
 
 
 def test_settings_become_rules(tmp_path: Path) -> None:

@@ -95,6 +95,9 @@ def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:
     return tuple(found)
 
 
+_STAYS = "in the sandbox a yes lets it do so only with sandbox.allow_protected; a file tool needs no such grant"
+
+
 class CommandJudge:
     """Judges command lines in one workspace. `sandbox` and `reading` are called for each judgement without `bare`;
     `reading` returns the sandbox of commands that only read."""
@@ -119,7 +122,7 @@ class CommandJudge:
         `held`: a person sees the changes of the command before they are applied. `typed`: a running shell gets it as
         its input.
         """
-        from ..policy.shell.judge import judge_command
+        from ..policy.shell.judge import changes_only_repositories, judge_command
         from ..policy.shell.parts import CommandPlace
 
         if bare:
@@ -129,6 +132,9 @@ class CommandJudge:
         found = judge_command(command, place, typed=typed)
         if found.wall == "read" and not place.walled:
             found = replace(found, wall=None)
+        asks = found.verdict == "ask" and found.rule == RULE_PROTECTED and place.contained and not held
+        if asks and not changes_only_repositories(command, place):
+            found = replace(found, reason=f"{found.reason} ({_STAYS})")
         if found.verdict == "deny" or not (rules.deny or rules.allow or rules.restrict_to_workspace):
             return found
         return self._by_settings(command, place) or found
