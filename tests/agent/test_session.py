@@ -15,6 +15,7 @@ from toolcrib import tool
 from toolcrib.agent.events import Outcome
 from toolcrib.agent.history import ModelCall, ModelTurn, Text, Thinking, TokenUsage, UserTurn, load, user
 from toolcrib.agent.model import ModelError, TextDelta
+from toolcrib.agent.session_lock import SessionError
 from toolcrib.agent.store import SessionStore
 from toolcrib.config.agent_settings import AgentSettings
 from toolcrib.record.state import StateFolder
@@ -268,3 +269,25 @@ async def test_a_call_that_waits_has_its_secret_until_it_has_run() -> None:
         assert (await made.run(None, made.session(session.id))).text == "done"
         assert got == [KEY]
         assert KEY not in stored(made)
+
+
+@pytest.mark.parametrize("damage", ["extra='{'", "extra='[]'", "waiting='x'", "usage='[]'", """usage='{"later":1}'"""])
+def test_a_damaged_session_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str) -> None:
+    store = SessionStore(StateFolder.for_workspace(tmp_path, tmp_path / "state"))
+    bad, good = (store.create(model="m", system="", chat=["c", each]).id for each in "12")
+    store._run(f"UPDATE agent_session SET {damage} WHERE id = ?", bad)
+    assert [row.id for row in store.list()] == [row.id for row in store.chats("c")] == [good]
+    assert f"the session {bad} cannot be read" in caplog.text
+    with pytest.raises(SessionError, match=f"the session {bad} cannot be read"):
+        store.get(bad)
+
+
+def test_a_damaged_message_is_an_error_of_its_session(tmp_path: Path) -> None:
+    store = SessionStore(StateFolder.for_workspace(tmp_path, tmp_path / "state"))
+    bad, good = (store.create(model="m", system="").id for _ in range(2))
+    store._run("INSERT INTO agent_message (session, kind, turn) VALUES (?, 'steer', '{')", bad)
+    store.send(good, "steer", UserTurn((Text("done"),), source="job"))
+    assert store.told() == {good}
+    for read in (store.messages, lambda session: store.waiting(session, ("steer",))):
+        with pytest.raises(SessionError, match=f"the session {bad} cannot be read"):
+            read(bad)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import secrets
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from ..core.bound import Redact, redacted
@@ -38,6 +39,8 @@ from .history import (
 )
 from .session_lock import NoSuchSession, SessionError, SessionLocks
 from .session_tables import STEPS
+
+log = logging.getLogger("toolcrib.agent")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -154,7 +157,7 @@ class SessionStore(RecordPart):
     def list(self, limit: int = 50, *, subagents: bool = True) -> list[SessionRow]:
         """Return sessions, the one used last first; on request without those of subagents."""
         which = "TRUE" if subagents else "parent IS NULL"
-        return [_session(row) for row in self._here(f"{which} ORDER BY updated DESC LIMIT ?2", limit)]
+        return _readable(self._here(f"{which} ORDER BY updated DESC LIMIT ?2", limit))
 
     def _here(self, condition: str, *values: Any) -> list[Any]:
         """Return the rows of this workspace that meet a condition, whose values begin with `?2`."""
@@ -164,7 +167,7 @@ class SessionStore(RecordPart):
     def children(self, parent: str) -> list[SessionRow]:
         """Return the subagents of a session, oldest first."""
         sql = "SELECT * FROM agent_session WHERE parent = ? ORDER BY created, id"
-        return [_session(row) for row in self._run(sql, parent)]
+        return _readable(self._run(sql, parent))
 
     def number_in_run(self, subagent: SessionRow) -> int:
         """Return how many subagents its parent has begun since the last message of a person, up to this one."""
@@ -213,7 +216,7 @@ class SessionStore(RecordPart):
 
     def of_job(self, job_id: str) -> SessionRow | None:
         """Return the session that was begun for a job; None if there is none."""
-        rows = map(_session, self._here("""extra LIKE '%"job": %'"""))
+        rows = _readable(self._here("""extra LIKE '%"job": %'"""))
         return next((r for r in rows if r.extra.get("job") == job_id and not r.extra.get("forked_from")), None)
 
     def of_chat(self, channel: str, chat_id: str) -> SessionRow | None:
@@ -223,7 +226,7 @@ class SessionStore(RecordPart):
 
     def chats(self, channel: str) -> list[SessionRow]:
         """Return the sessions that were begun for chats of a channel, oldest first."""
-        rows = map(_session, self._here("""extra LIKE '%"chat": [%' ORDER BY created, id"""))
+        rows = _readable(self._here("""extra LIKE '%"chat": [%' ORDER BY created, id"""))
         return [row for row in rows if row.extra.get("chat", [""])[0] == channel and not row.extra.get("forked_from")]
 
     def is_first(self, key: str, until: float) -> bool:
@@ -333,13 +336,8 @@ class SessionStore(RecordPart):
     def turns(self, session_id: str) -> list[Entry]:
         """Return the turns of a session, in order; a turn's index is its position. Raises SessionError."""
         rows = self._run("SELECT turn FROM agent_turn WHERE session = ? ORDER BY position", session_id)
-        try:
+        with _reading(session_id):
             return [load(row["turn"]) for row in rows]
-        except ValueError as error:
-            raise SessionError(
-                f"the session {session_id} cannot be read: another version of Toolcrib, or another program, wrote to "
-                f"it. `toolcrib sessions remove {session_id}` removes it"
-            ) from error
 
     def append(
         self, session_id: str, position: int, turn: Entry, usage: TokenUsage = NOTHING, cost: float | None = None
@@ -440,19 +438,26 @@ class SessionStore(RecordPart):
         """Return the sessions for which the report of a job or of a subagent waits."""
         sql = f"SELECT session, turn FROM agent_message WHERE session IN (SELECT id FROM agent_session WHERE {_MINE})"  # noqa: S608
         rows = self._run(sql, self._workspace)
-        return frozenset(r["session"] for r in rows if getattr(load(r["turn"]), "source", "") in ("job", "subagent"))
+        found: set[str] = set()
+        for row in rows:
+            with contextlib.suppress(ValueError):  # who reads the messages of its session says so
+                if getattr(load(row["turn"]), "source", "") in ("job", "subagent"):
+                    found.add(row["session"])
+        return frozenset(found)
 
     def messages(self, session_id: str) -> list[Entry]:
         """Return all messages that wait for a session, oldest first."""
         rows = self._run("SELECT turn FROM agent_message WHERE session = ? ORDER BY seq", session_id)
-        return [load(row["turn"]) for row in rows]
+        with _reading(session_id):
+            return [load(row["turn"]) for row in rows]
 
     def waiting(self, session_id: str, kinds: tuple[Kind, ...]) -> tuple[int, UserTurn] | None:
         """Return the oldest waiting message of these kinds: its number and its turn."""
         marks = ",".join("?" * len(kinds))
         sql = f"SELECT seq, turn FROM agent_message WHERE session = ? AND kind IN ({marks}) ORDER BY kind DESC, seq LIMIT 1"  # noqa: S608, E501
         rows = self._run(sql, session_id, *kinds)
-        turn = load(rows[0]["turn"]) if rows else None
+        with _reading(session_id):
+            turn = load(rows[0]["turn"]) if rows else None
         return (rows[0]["seq"], turn) if isinstance(turn, UserTurn) else None
 
 
@@ -471,7 +476,31 @@ def vars_of(value: Any) -> Any:
 def _session(row: Any) -> SessionRow:
     fields: dict[str, Any] = dict(row)
     del fields["workspace"]
-    fields["waiting"] = tuple(json.loads(row["waiting"]))
-    fields["usage"] = TokenUsage(**json.loads(row["usage"]))
-    fields["extra"] = json.loads(row["extra"])
+    with _reading(row["id"], ""):
+        fields["waiting"] = tuple(json.loads(row["waiting"]))
+        fields["usage"] = TokenUsage(**json.loads(row["usage"]))
+        fields["extra"] = {**json.loads(row["extra"])}
     return SessionRow(**fields)
+
+
+def _readable(rows: Iterable[Any]) -> list[SessionRow]:
+    """Return the sessions that can be read. The log says of the others that they cannot."""
+    found: list[SessionRow] = []
+    for row in rows:
+        try:
+            found.append(_session(row))
+        except SessionError as error:
+            log.warning("%s", error)
+    return found
+
+
+@contextlib.contextmanager
+def _reading(session_id: str, how: str = "; `toolcrib sessions remove {}` removes it") -> Generator[None]:
+    """Raise SessionError for what is stored of a session and is not ours."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise SessionError(
+            f"the session {session_id} cannot be read: another version of Toolcrib, or another program, wrote to it"
+            f"{how.format(session_id)}"
+        ) from error
