@@ -158,8 +158,8 @@ def _begins_pattern(before: str) -> bool | None:
     """Return whether a slash after this begins a pattern; None if it could also divide."""
     if before[-1:] in "{(,;!~&|}\n":
         return True
-    word = re.search(r"\w*\Z", before[-20:], re.ASCII)  # longer than each keyword
-    if word and word[0]:
+    # longer than each keyword; `2length` is two words
+    if word := re.search(r"(?a)(?:[A-Za-z_]\w*|(?<!\w)\d+)\Z", before[-20:]):
         return None if word[0] in _KEYWORDS else False
     return False if before.endswith("]") else None
 

@@ -92,7 +92,8 @@ def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: 
         known = _UNESCAPE.sub(r"\1", known)
     base = known[: known.rfind("/") + 1]
     complete = None not in word.parts
-    if found and not word.glob and ".." not in "".join(part or "" for part in word.parts[1:]):
+    rest = "".join(part or "" for part in word.parts[1:])
+    if found and not word.glob and ".." not in rest and rest[:1] in ("", "/"):  # `{}v` is another name
         complete = True
         if known:  # `{}` of find -exec: the starting point itself, or something below it
             base = known.rstrip("/") + "/"

@@ -190,21 +190,21 @@ def git_reset(call: SortedWords) -> Iterator[Effect]:
 
 
 def git_clean(call: SortedWords) -> Iterator[Effect]:
-    """git clean: only a dry run that nothing takes back deletes nothing."""
-    given = [word.text for word in call.command.args if word.start.startswith("-")]
-    dry = [text for text in given if text in ("-n", "--dry-run")]
-    if not dry or any(text is None or text.startswith("--no-") for text in given):
+    """git clean: only a dry run deletes nothing. The value of `-e` is none (`-fe -n`)."""
+    if call.unlisted or not call.has("-n", "--dry-run"):
         yield from _elsewhere(call)
         yield Effect("discard", None, "deletes files that git does not know", "shell:delete")
 
 
 def _verbs(looks: str, discards: str = "", other: str = "change"):
-    """Return a handler for sub-commands whose first operand says what to do."""
+    """Return a handler for sub-commands whose first word says what to do: `git stash -p list` stashes a file."""
 
     def handler(call: SortedWords) -> Iterator[Effect]:
         verb = call.operands[0].text if call.operands else ""
-        if verb is None or verb not in ("" if "-" in looks else "-", *looks.split()):
-            yield Effect("discard" if verb in discards.split() else other)
+        texts = [word.text for word in call.command.args]
+        first = texts[texts.index(call.name.rpartition(" ")[2]) + 1 :][:1]
+        if (verb and first != [verb]) or verb not in ("" if "-" in looks else "-", *looks.split()):
+            yield Effect("discard" if verb and verb in discards.split() else other)
 
     return handler
 

@@ -41,7 +41,7 @@ git > branch | text | -arvqil -vv --all --remotes --list --verbose --show-curren
 git > tag | text | -ln? -l -n? -i --list --contains? --merged? --no-merged? --points-at= --sort=format* \
   --format=format --ignore-case --color? | options@git_listed
 git > config | text text | -lz --list --get --get-all --get-regexp --global --system --local --show-origin --name-only \
-  --null --bool | @git_config
+  --null --bool | ordered @git_config
 git > remote | text text | -vn --verbose --all | options@git_remote
 git > clean | text* | -ndxXq -e=* --dry-run | @git_clean
 git > symbolic-ref | text none* | -q --quiet --short | !change
