@@ -123,6 +123,25 @@ async def test_a_command_that_would_show_a_secret_is_answered_with_its_name_and_
     assert await host.decides("Bash", {"command": "grep -rh --exclude=.env '' ."}) != "deny"
 
 
+async def test_a_change_that_shows_searches_a_secret_asks_as_the_search(host: Host) -> None:
+    """A search in the background may read the file after it was judged."""
+    (host.work / "sub").mkdir()
+    for path, text, expected in (
+        (".gitignore", "*.pyc\n.env\nx\n", "pass"), (".gitignore", "*.pyc\n.env", "pass"), (".gitignore", "x\n", "ask"),
+        (".gitignore", "*.pyc\n.env\n!.env\n", "ask"), (".gitignore", "*.pyc\n.envx\n", "ask"),
+        (".ignore", "x\n", "pass"), (".rgignore", "!.env", "ask"), ("sub/.ignore", "!x", "pass"),
+    ):  # fmt: skip
+        (host.work / ".gitignore").write_text("*.pyc\n.env")
+        assert await host.decides("Write", {"file_path": path, "content": text}) == expected, (path, text)
+    edit = {"file_path": ".gitignore", "old_string": ".env", "new_string": "x"}
+    assert await host.decides("Edit", edit) == "ask"
+    host.name = "codex"
+    for part, expected in {"Update File: .gitignore\n@@\n *.pyc\n-.env": "deny", "Delete File: .gitignore": "deny",
+                           "Update File: .gitignore\n@@\n *.pyc\n+x": "pass"}.items():  # fmt: skip
+        patch = f"*** Begin Patch\n*** {part}\n*** End Patch\n"
+        assert await host.decides("apply_patch", {"command": patch}) == expected, part
+
+
 @every_host
 @pytest.mark.skipif(sys.platform == "darwin", reason="names are UTF-8 there")
 async def test_an_answer_about_a_name_that_is_not_utf_8_can_be_read_by_each_host(host: Host) -> None:

@@ -53,6 +53,9 @@ _GIT_TAKES = lazy_regex(
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
 _OF_COPILOT = lazy_regex(r"/(?:agents|claude|gemini|[^/]*instructions)\.md\Z", re.IGNORECASE)
+_IGNORING = frozenset({".gitignore", ".ignore", ".rgignore"})
+_SHOWS_MORE = lazy_regex(r"^(?:\+?!|-|\*\*\* (?:Delete|Move))", re.MULTILINE)
+"""In what is added to such a file, or in a patch of it. A search that waits (`sleep 9; rg x`) was judged before."""
 _MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
 """Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
@@ -117,7 +120,7 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
     """Yield what a host does by itself with files that a call changes: Gemini CLI takes its variables from `.env`, and
     all but Codex read what `@FILE` names in CLAUDE.md, GEMINI.md, AGENTS.md and each file that is named so."""
     texts: dict[str, tuple[str, str]] = {}
-    for whole, old, new in _texts(calls, event) if event.host != "codex" else ():
+    for whole, old, new in _texts(calls, event):
         before, after = texts[whole] if whole in texts else (_text_of(whole),) * 2
         unlike = bool(old) and old not in after  # hosts find it, too: Claude Code other quotes, Gemini CLI other blanks
         together = bool(old) and event.host == "copilot" and _OF_COPILOT.search(whole) is not None
@@ -128,6 +131,11 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
         folder, own = os.path.split(whole)
         if event.host == "gemini" and own.casefold() == ".env":
             yield "write_file", {"path": f"{folder}/.gemini/.env", "content": ""}
+        base = before and f"{before.rstrip()}\n"
+        if own in _IGNORING and (not f"{after}\n".startswith(base) or _SHOWS_MORE.search(after[len(base) :])):
+            yield "grep", {"pattern": ".", "path": folder, "hidden": True, "no_ignore": True}
+        if event.host == "codex":
+            continue
         named = list(_named(named_files(after, folder) - named_files(before, folder), event))
         if named and event.host == "copilot":
             raise Unmapped  # such a file may change before it is read
@@ -142,7 +150,7 @@ def _texts(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Iterato
             for part in parse_patch(given["patch"]):
                 moved = part.new_path and _text_of(_whole(part.path, event))
                 yield _whole(part.new_path or part.path, event), "", f"\n{given['patch']}\n{moved}"
-        elif name in ("write_file", "edit_file"):
+        elif name in ("write_file", "edit_file", "delete_file"):
             yield _whole(given["path"], event), given.get("old_text"), given.get("content", given.get("new_text", ""))
 
 
