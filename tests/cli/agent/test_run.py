@@ -193,6 +193,12 @@ def test_a_report_is_not_shown_as_words_of_the_person(cli: Cli, tmp_path: Path) 
     said = cli("run", "--model", f"scripted:{path}", "x").stderr
     assert "report: [The subagent 'look' is done.]" in said
     assert "›" not in said
+    subagent = next(
+        line for line in cli("sessions", "show", "last").stdout.splitlines() if "subagent  " in line
+    ).split()[1]
+    cli("sessions", "show", subagent)
+    cli("sessions", "remove", "last", "--yes")
+    assert "there is no session" in cli("sessions", "show", subagent, code=2).stderr  # its job would go on
 
 
 def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:

@@ -174,12 +174,13 @@ def steer(
 
 
 def remove(options: RecordOptions, session: SessionId) -> None:
-    """Remove a session."""
+    """Remove a session with its subagents: their jobs have nothing to do then."""
     store = _store(options)
     row = store.get(session)
     options.confirm(f"Remove the session {row.id} ({row.title})?", "not removed")
-    with store.running(row.id):
-        store.remove(row.id)
+    for each in (*store.children(row.id), row):
+        with store.running(each.id):
+            store.remove(each.id)
     show.say(f"Removed {row.id}.")
 
 
