@@ -764,3 +764,17 @@ async def test_the_ids_of_a_host_are_stored_without_secrets_and_short(world):
     assert w.store.resolve(asked, True, approver="me")
     assert (await w.wipe("a", session_id=given + "x", chat_id=given)).error_kind == "pending"
     assert not (await w.wipe("a", session_id=given, chat_id=given)).is_error
+
+
+async def test_a_yes_is_for_the_judgement_that_the_question_showed(world):
+    """What a call means may change at any moment: a link in its path leads elsewhere."""
+    said = iter(
+        [Judgement("ask", "it deletes build", "x:build"), *[Judgement("ask", "it deletes .venv", "x:venv")] * 9]
+    )
+    seen = []
+    here = world(approver=door(True, seen))
+    here.registry.register(tool(lambda: "done", name="clean", category="shell", judge=lambda args, ctx: next(said)))
+    refused = await here.registry.execute("clean", {}, ToolContext())
+    assert refused.error_kind == "denied" and "it deletes .venv" in refused.for_llm
+    assert (await here.registry.execute("clean", {}, ToolContext())).for_llm == "done"
+    assert [request.reason for request in seen] == ["it deletes build", "it deletes .venv"]

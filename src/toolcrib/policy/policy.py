@@ -151,16 +151,21 @@ class Policy:
 
     # --- the steps
 
-    def check(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
+    def check(
+        self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT,
+        said: list[Judgement | None] | None = None,
+    ) -> Check:  # fmt: skip
         """Return the verdict for this call without running it. Arguments are validated JSON data. Has no effects, never
-        raises."""
+        raises. What the tool itself says of the call is added to `said`."""
         if ctx.caller is not None and ctx.caller is not self.caller:
-            return self.of(ctx.caller).check(tool, arguments, ctx)
+            return self.of(ctx.caller).check(tool, arguments, ctx, said)
         category = str(tool.category)
         if not self._serves(tool):
             return self._not_served(tool, category)
         try:
             judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
+            if said is not None:
+                said.append(judgement)
             ruled = self.rules.match(tool, arguments, ctx) if self.rules is not None else None
             hooked = self.hooks.judge(tool, arguments, ctx) if self.hooks is not None else None
             flowing = self.flow.question(tool, arguments, ctx) if self.flow is not None else None
@@ -332,9 +337,9 @@ class Policy:
             return Check("deny", str(request.tool.category), None, reason, 1), None
 
     def _look(self, request: Call) -> tuple[Check, Judgement | None]:
-        check = self.check(request.tool, request.arguments, request.ctx)
-        judge = request.tool.judge if check.verdict == "ask" else None
-        return check, judge(request.arguments, request.ctx) if judge is not None else None
+        said: list[Judgement | None] = []  # of the same moment: a link may lead elsewhere in the next one
+        check = self.check(request.tool, request.arguments, request.ctx, said)
+        return check, said[0] if said and check.verdict == "ask" else None
 
     # --- the authorizer
 
