@@ -18,6 +18,10 @@ def test_rules_are_added_listed_tried_and_removed(cli: Cli) -> None:
     tried = cli("rules", "test", "exec", "command=npm test -- x", "--json")
     assert json.loads(tried.stdout)["verdict"] == "allow"
     assert json.loads(tried.stdout)["matching"][0]["rule"] == "Bash(npm test *)"
+    unknown = cli("rules", "test", "exec", 'command=npm test -- "$X"').stderr
+    assert (
+        "No rule matches. To allow a line, rules must match each of its commands, with words that are known" in unknown
+    )
     denied = cli("rules", "test", "exec", "command=cat .env", code=3)
     assert denied.stdout.startswith("deny")
     assert "Read(.env)" in denied.stdout

@@ -54,6 +54,12 @@ def listed(options: Options) -> None:
         show.warn(f"ignored until the project is trusted: {item}")
 
 
+_ALLOWS = (
+    " To allow a line, rules must match each of its commands, with words that are known before it runs, and `Edit` "
+    "rules the files that its output goes to."
+)
+
+
 def tried(
     options: Options,
     name: Annotated[str, Argument(metavar="NAME", help="The tool.")],
@@ -78,7 +84,8 @@ def tried(
             show.out_json({"verdict": found.verdict, "rule": found.rule, "reason": found.reason, "matching": matching})
         else:
             rows = [[rule.verdict, rule.shown, "" if sure else "may match", _place(rule)] for rule, sure in speaking]
-            show.columns(rows, ("verdict", None, "yellow", "dim"), none="No rule matches.")
+            why = _ALLOWS if tool.command_argument and any(rule.verdict == "allow" for rule in box.rules.rules) else ""
+            show.columns(rows, ("verdict", None, "yellow", "dim"), none=f"No rule matches.{why}")
             show.columns([[found.verdict, found.reason]], ("verdict", None))
     return of_verdict(found.verdict)
 
