@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.boundary.protected_names import PROTECTED_NAMES, protected_below, protected_by
-from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, sensitive_among, sensitive_by
+from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, _any_name, sensitive_among, sensitive_by  # pyright: ignore[reportPrivateUsage]
 from toolcrib.cli.install.clients import CLIENTS
 
 
@@ -128,6 +128,10 @@ def test_sensitive(path):
 )  # fmt: skip
 def test_not_sensitive(path):
     assert sensitive_by(path) is None
+
+
+def test_what_sensitive_names_begin_with_in_common_is_looked_for_once():
+    assert not any("(?s" in each.pattern for each in _any_name())  # a group for each took six times as long
 
 
 def test_sensitive_names_of_a_large_folder_are_found_in_time_linear_in_their_number():

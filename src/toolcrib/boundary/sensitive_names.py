@@ -54,7 +54,8 @@ _SOURCE_SUFFIX = lazy_regex(r"id_(?!rsa|dsa|ecdsa|ed25519)[^/]*\.[a-z0-9]{1,5}\Z
 
 
 def _pattern(glob: str) -> str:
-    return translate(glob).removesuffix(r"\Z").removesuffix(r"\z").replace(".*", "[^/]*")
+    # Without the group around it, the beginning that alternatives share is looked for once.
+    return translate(glob).removeprefix("(?s:").removesuffix(r")\Z").removesuffix(r")\z").replace(".*", "[^/]*")
 
 
 _SENSITIVE = lazy_regex(
