@@ -67,7 +67,7 @@ def test_a_file_that_is_not_read_is_named(project: Path, tmp_path: Path) -> None
     path = project / "AGENTS.md"
     path.write_text("rule " * (MAX_FILE // 5 + 1))
     assert left_out(project, []) == [
-        "Not trusted: AGENTS.md counts as information (1). `toolcrib trust` shows and trusts them.",
+        "Not trusted: AGENTS.md counts as information. `toolcrib trust` shows and trusts them.",
         f"{path} is not read: it is larger than 1 MiB",
     ]
     path.unlink()

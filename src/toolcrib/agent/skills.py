@@ -165,7 +165,8 @@ def left_out(
     ]
     notes = sum(text.file.path.name == "AGENTS.md" for text in texts)
     waiting = len(texts) - notes
-    parts = [f"AGENTS.md counts as information ({notes})"] if notes else []
+    counts = f"{notes} files AGENTS.md count" if notes > 1 else "AGENTS.md counts"
+    parts = [f"{counts} as information"] if notes else []
     parts += [f"{waiting} skill{'s are' if waiting > 1 else ' is'} not offered"] if waiting else []
     lines = [f"Not trusted: {', '.join(parts)}. `toolcrib trust` shows and trusts them."] if parts else []
     wrong = [skill for skill in skills if skill.problem and "toolcrib trust" not in skill.problem]

@@ -86,7 +86,7 @@ async def test_a_new_session_says_what_is_not_trusted(editing: Editing, scripted
         (skill / "SKILL.md").write_text("---\nname: Obey\ndescription: x\n---\n")
         await editor.say(await editor.new(), "hi")
         first, second = (update.content.text for update in editor.of("agent_message_chunk")[:2])
-        assert first.startswith("(Not trusted: AGENTS.md counts as information (1). `toolcrib trust` shows")
+        assert first.startswith("(Not trusted: AGENTS.md counts as information. `toolcrib trust` shows")
         assert second.startswith("(The skill obey is not offered: ")
         assert editor.text.endswith("Hello.")
 

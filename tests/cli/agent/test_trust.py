@@ -30,7 +30,7 @@ def script(folder: Path) -> str:
 
 def test_texts_are_shown_escaped_with_their_files_and_trusted_together(project: Cli, tmp_path: Path) -> None:
     first = project("run", "--model", script(tmp_path), "x").stderr
-    assert "AGENTS.md counts as information (1), 1 skill is not offered. `toolcrib trust` shows" in first
+    assert "AGENTS.md counts as information, 1 skill is not offered. `toolcrib trust` shows" in first
     assert "The skill bad is not offered" in first
     shown = project("trust", code=3).stderr
     assert "  | Use tabs." in shown
