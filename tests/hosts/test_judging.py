@@ -142,6 +142,16 @@ async def test_a_change_that_shows_searches_a_secret_asks_as_the_search(host: Ho
         assert await host.decides("apply_patch", {"command": patch}) == expected, part
 
 
+async def test_a_new_name_that_commands_read_as_more_than_one_asks(host: Host) -> None:
+    """`sleep 9; git grep x *` was judged before: it would run `sh`."""
+    (host.work / "my notes.md").touch()
+    for path, expected in {
+        "-Osh": "ask", "src/x -e1e y.ts": "ask", "new folder/x.md": "ask", "a/-b/c": "ask", "tab\tx": "ask",
+        "my notes.md": "pass", "a/[id]/b-c.tsx": "pass",
+    }.items():  # fmt: skip
+        assert await host.decides("Write", {"file_path": str(host.work / path), "content": "x"}) == expected, path
+
+
 @every_host
 @pytest.mark.skipif(sys.platform == "darwin", reason="names are UTF-8 there")
 async def test_an_answer_about_a_name_that_is_not_utf_8_can_be_read_by_each_host(host: Host) -> None:

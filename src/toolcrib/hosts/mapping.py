@@ -17,7 +17,7 @@ from ..core.errors import ToolError
 from ..core.json_values import as_array
 from ..core.text import lazy_regex
 from .hook_events import HostEvent, HostName, Json, Unmapped, workspace_of
-from .named_files import named_files
+from .written_files import has_odd_name, named_files, shows_more
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""
@@ -53,9 +53,6 @@ _GIT_TAKES = lazy_regex(
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
 _OF_COPILOT = lazy_regex(r"/(?:agents|claude|gemini|[^/]*instructions)\.md\Z", re.IGNORECASE)
-_IGNORING = frozenset({".gitignore", ".ignore", ".rgignore"})
-_SHOWS_MORE = lazy_regex(r"^(?:\+?!|-|\*\*\* (?:Delete|Move))", re.MULTILINE)
-"""In what is added to such a file, or in a patch of it. A search that waits (`sleep 9; rg x`) was judged before."""
 _MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
 """Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
@@ -131,8 +128,9 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
         folder, own = os.path.split(whole)
         if event.host == "gemini" and own.casefold() == ".env":
             yield "write_file", {"path": f"{folder}/.gemini/.env", "content": ""}
-        base = before and f"{before.rstrip()}\n"
-        if own in _IGNORING and (not f"{after}\n".startswith(base) or _SHOWS_MORE.search(after[len(base) :])):
+        if has_odd_name(whole):
+            raise Unmapped
+        if shows_more(own, before, after):
             yield "grep", {"pattern": ".", "path": folder, "hidden": True, "no_ignore": True}
         if event.host == "codex":
             continue

@@ -1,8 +1,10 @@
-"""Finds the files that a text names with an `@`, as hosts find them: they give their models what is in these files."""
+"""Says what follows from a file that a call writes: hosts give their models the files that it names with an `@`, and a
+command that runs already, or with the call, was judged by the names and `.gitignore` that were there before."""
 
 from __future__ import annotations
 
 import os
+import re
 
 from ..core.text import lazy_regex
 from .hook_events import Unmapped
@@ -11,6 +13,24 @@ _QUOTED = lazy_regex(r"@\"([^\"]+)\"")
 _WORD = lazy_regex(r"@((?:[^\s\\]|\\.)+)")
 _NAME_END = lazy_regex(r"[\W_]")
 _MAX_NAMES, _MAX_DEPTH = 200, 2048
+_IGNORING = frozenset({".gitignore", ".ignore", ".rgignore"})
+_SHOWS_MORE = lazy_regex(r"^(?:\+?!|-|\*\*\* (?:Delete|Move))", re.MULTILINE)
+"""In what is added to such a file, or in a patch of it."""
+_ODD = lazy_regex(r"\A-|\s")
+"""A name that `git grep x *` takes for an option, or `cat $f` for several words."""
+
+
+def has_odd_name(whole: str) -> bool:
+    """Return whether a file, or a folder on the way to it, would be new and has such a name."""
+    folder, name = os.path.split(whole)
+    return bool(name) and not os.path.lexists(whole) and (_ODD.search(name) is not None or has_odd_name(folder))
+
+
+def shows_more(name: str, before: str, after: str) -> bool:
+    """Return whether searches may find more after a change of a file that says what they leave out."""
+    base = before and f"{before.rstrip()}\n"
+    grown = f"{after}\n".startswith(base)
+    return name in _IGNORING and (not grown or _SHOWS_MORE.search(after[len(base) :]) is not None)
 
 
 def named_files(text: str, folder: str) -> set[str]:
