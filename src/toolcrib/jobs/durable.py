@@ -350,16 +350,17 @@ async def _wait(change: asyncio.Event, seconds: float) -> None:
 def _status(first: WorkflowStatus, now: WorkflowStatus, kept: JobRow, waits: bool) -> JobStatus:
     """`waits`: a worker has claimed the present run, and a limit does not let it begin."""
     try:
-        assert first.input is not None
-        job = unpack(first.input["args"][0])
+        given: Any = first.input  # None if its row is gone
+        job = unpack(given["args"][0])
         outcome: dict[str, Any] = dict(now.output or {})
+        ended: JobState = outcome["state"] if now.status == "SUCCESS" else "running"
     except (LookupError, TypeError, ValueError):
         job = Job("unreadable", {}, id=split_run_id(first.workflow_id)[0])
         reason = "its row in the database cannot be read; Toolcrib did not write it like that"
         return JobStatus(job, "failed", created=(first.created_at or 0) / 1000, reason=reason)
     state, reason = "queued" if waits else _STATES[now.status][0], ""
     if now.status == "SUCCESS":
-        state = outcome["state"] if outcome["state"] in FINAL else "running"  # it ended, and the next run is not stored
+        state = ended if ended in FINAL else "running"  # it ended, and the next run is not stored
     elif state == "failed":
         reason = f"the worker could not run it: {now.error}"
     if kept.cancelled and state in ("cancelled", "queued", "running", "parked"):
