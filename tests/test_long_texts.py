@@ -104,6 +104,9 @@ def test_settings_of_a_repository(text: str, tmp_path: Path) -> None:
     judge_command("git status", CommandPlace(str(tmp_path), str(tmp_path), "/root"))
 
 
-@pytest.mark.parametrize("word", ["{", "@{", "-auth"])
-def test_a_long_command(word: str) -> None:
-    judge_command(f"echo {word * (MAX_LENGTH // len(word) - 9)}", CommandPlace("/ws", "/ws", "/root"))
+@pytest.mark.parametrize(
+    ("program", "word"), [("echo", "{"), ("echo", "@{"), ("cat", "-auth"), ("git", "-auth"), ("sed", "-C\\ a")]
+)
+def test_a_long_command(program: str, word: str) -> None:
+    text = f"{program} {word * (MAX_LENGTH // len(word) - 9)}"
+    assert judge_command(text, CommandPlace("/ws", "/ws", "/root")).verdict == "ask"

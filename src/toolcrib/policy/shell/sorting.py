@@ -40,6 +40,9 @@ def sort_words(
     )  # fmt: skip
 
 
+_MAX_CLUSTER = 500  # letters of short options
+
+
 class _Sorter:
     """The state of one pass over a program's words."""
 
@@ -135,6 +138,10 @@ class _Sorter:
             self._give(name, option, value)
 
     def _cluster(self, word: Word, start: str) -> None:
+        if len(start) > _MAX_CLUSTER:  # for each letter, what follows it would be looked at
+            self.unsure = True
+            self._unlisted(f"{start[:20]}…", cut(word, 2))
+            return
         if word.text is None and None in word.parts[:1]:
             self.unsure = True
         for at in range(1, len(start)):
