@@ -247,6 +247,22 @@ async def test_nothing_loads_what_a_command_makes_that_still_runs(world: World) 
         assert box.starts.check(hook)["PYTHONPYCACHEPREFIX"].endswith("/pycache")
 
 
+@pytest.mark.parametrize("script", ["server.py", "tools/server.py"])
+async def test_a_start_asks_while_a_command_could_make_what_it_loads(world: World, script: str) -> None:
+    """Between the check and the import of a module it could be made. Nothing is made in a script's own folder."""
+    if script == "server.py":
+        shutil.copy(RAW, world.ws / script)
+    (world.ws / "wait.sh").write_text("sleep 60")
+    world.config.write_text(world.config.read_text().replace("tools/server.py", script))
+    async with world.open(mode="autonomous", start_servers=False) as box:
+        await box.mcp.connect("notes")
+    async with world.open(mode="autonomous", start_servers=False) as box:
+        await box.call("exec", {"command": "sh wait.sh", "background": True})
+        await box.call("mcp_notes_echo", {"text": "x"})
+    asked = ["could make now" in reason for reason in world.asked]
+    assert asked == ([True] if script == "server.py" else [])
+
+
 async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

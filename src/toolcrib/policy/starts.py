@@ -166,14 +166,16 @@ class Starts:
                 found.setdefault(each.path, each)
         return tuple(found.values())
 
-    def made(self, start: DeclaredStart, paths: Collection[str] | None = None) -> str | None:
-        """Return that it could load what a command that still runs may have made, of all its files or of these."""
+    def made(self, start: DeclaredStart, paths: Collection[str] | None = None, *, could: bool = False) -> str | None:
+        """Return that it could load what a command that still runs may have made, of all its files or of these.
+        `could`: or may make before it is loaded."""
         from ..boundary.sandbox.running_commands import made_now  # only starts need it
 
-        found = made_now(self._held.get(start, ()) if paths is None else paths)
+        found = made_now(self._held.get(start, ()) if paths is None else paths, could=could)
         made = [path for path in found if "__pycache__" not in path]  # not loaded (`_CACHE`)
         shown = ", ".join(os.path.relpath(path, start.cwd) for path in made[:_SHOWN])
-        return f"{start.who} would load {shown}, new since a command began that still runs" if made else None
+        how = "which a command that still runs could make now" if could else "new since a command began that still runs"
+        return f"{start.who} would load {shown}, {how}" if made else None
 
     def _loaded(self, start: DeclaredStart) -> Loaded:
         return loaded_by([*start.words, *start.variables], start.cwd, self.writable)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ..host_file import HostFile
-from ..programs import beneath
+from ..programs import beneath, within_any
 from ..protected_names import ProtectedName
 
 if TYPE_CHECKING:
@@ -76,10 +76,15 @@ def kept_now(root: str, ended: Iterable[ProtectedPaths] = ()) -> Iterator[HostFi
     yield from (file for file in found if file.path != root and beneath(file.path, root))
 
 
-def made_now(paths: Collection[str]) -> list[str]:
-    """Return what of these files (`HostFile.path`) is new since a command began that still runs."""
-    kept = ((guard, file) for guard in others() for file in (*guard.shared, *guard.many) if file.path in paths)
-    return sorted({path for guard, file in kept for path in guard.made(file)})
+def made_now(paths: Collection[str], *, could: bool = False) -> list[str]:
+    """Return what of these files (`HostFile.path`) is new since a command began that still runs. `could`: also what one
+    may make at any moment."""
+    kept = [(guard, file) for guard in others() for file in (*guard.shared, *guard.many) if file.path in paths]
+    found = {path for guard, file in kept for path in guard.made(file)}
+    for guard, file in kept if could else ():
+        if not (within_any(file.path, guard.read_only) or (not file.many and os.path.lexists(file.path))):
+            found.add(file.path)
+    return sorted(found)
 
 
 def protected_now(root: str, path: str) -> ProtectedName | None:

@@ -133,8 +133,8 @@ class Upstream:
         return Judgement("ask", f"{found.text}. A yes starts it as it is now", f"start:{found.digest}", insists=True)
 
     def _made(self) -> str | None:
-        """Return that it runs and may load a file that a command has made meanwhile."""
-        return None if self.start is None or self.would_start() else self.services.starts.made(self.start)
+        """Return that it may load a file that a command has made meanwhile, or, if it would start now, could make."""
+        return None if self.start is None else self.services.starts.made(self.start, could=self.would_start())
 
     # --- requests
 
