@@ -159,7 +159,7 @@ def _begins_pattern(before: str) -> bool | None:
     if before[-1:] in "{(,;!~&|}\n":
         return True
     # longer than each keyword; `2length` is two words
-    if word := re.search(r"(?a)(?:[A-Za-z_]\w*|(?<!\w)\d+)\Z", before[-20:]):
+    if word := re.search(r"(?a)(?<!\w)(?:[A-Za-z_]\w*|\d+)\Z", before[-20:]):
         return None if word[0] in _KEYWORDS else False
     return False if before.endswith("]") else None
 
