@@ -401,7 +401,7 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
 )  # fmt: skip
 def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
     """Another agent may give its commands to zsh."""
-    assert judge_command(command, PLACE).verdict == "ask"
+    assert judge_command(command, replace(PLACE, on_disk=True)).verdict == "ask"
 
 
 @pytest.mark.parametrize(

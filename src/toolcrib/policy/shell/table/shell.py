@@ -18,17 +18,11 @@ from .wordlist import words
 
 _UNKNOWN = Word((None,))
 _WHOLE = "prints the whole environment"
-# Options that bash and zsh understand in the same way.
-_DECLARED = frozenset("aAfgiIlnprtux")
-_SET = frozenset("befhkmnoptuvxBCEH")  # and not `-a`: programs would obey what is set from now on
 SET_NAMES = words("errexit nounset pipefail xtrace verbose noclobber noglob")
 
 
 def declare(call: SortedWords) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
-    letters = "".join(word.start[1:] for word in call.command.args if word.start[:1] in ("-", "+"))
-    if set(letters) - _DECLARED:
-        yield Effect("unknown", None, "has an option that zsh reads in another way", "shell:other-shell")
     if call.has("-i"):
         yield Effect("unknown", None, "makes assignments evaluate their text", "shell:arithmetic")
     exported = call.name == "export" or call.has("-x")
@@ -87,28 +81,12 @@ def _printed(word: Word) -> Iterator[Effect]:
 def options(call: SortedWords) -> Iterator[Effect]:
     """set and shopt: they change options; alone they print every variable."""
     texts = [word.text or "" for word in call.command.args]
-    if call.name == "set" and _sets_other(texts):
-        yield Effect(
-            "unknown", None, "sets an option that changes later commands, or is another one in zsh", "shell:other-shell"
-        )
     if not texts and call.name == "set":
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     if "history" in texts and any(text.startswith("+") for text in texts):
         yield Effect("log", None, "turns the shell's history off", "shell:history")
     elif "history" in texts:
         yield Effect("unknown", None, "loads the person's history of commands", "shell:read-outside")
-
-
-def _sets_other(texts: list[str]) -> bool:
-    """Return whether `set` sets an option that only zsh has, or that is another one there."""
-    rest = iter(texts)
-    for text in rest:
-        if text[:1] not in ("-", "+") or text in ("-", "--"):
-            return False
-        names = [next(rest, "errexit") for letter in text[1:] if letter == "o"]
-        if set(text[1:]) - _SET or set(names) - SET_NAMES:
-            return True
-    return False
 
 
 def applets(call: SortedWords) -> Iterator[Effect]:
