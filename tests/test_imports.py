@@ -158,9 +158,9 @@ def test_settings_and_a_call_do_not_make_pydantic_look_through_all_packages_for_
 
 def test_first_calls_load_nothing_that_only_rules_a_miss_or_a_question_about_hosts_needs(tmp_path: Path) -> None:
     rare = [
-        "boundary.network.address_guard", "boundary.proxy.domains", "boundary.pysearch", "builtin.diffs",
-        "builtin.patch_format", "config.foreign_servers", "core.json_schema", "policy.regexes", "policy.shell.reached",
-        "policy.shell.walked",
+        "boundary.network.address_guard", "boundary.proxy.dialling", "boundary.proxy.domains", "boundary.pysearch",
+        "builtin.diffs", "builtin.patch_format", "builtin.response_bodies", "builtin.web.robots",
+        "config.foreign_servers", "core.json_schema", "policy.regexes", "policy.shell.reached", "policy.shell.walked",
     ]  # fmt: skip
     calls = (
         f"import asyncio, os\nos.chdir({str(tmp_path)!r})\nfrom toolcrib import Toolbox\nasync def main():\n"

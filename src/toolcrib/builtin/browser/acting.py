@@ -24,7 +24,6 @@ from ..explain import call_id_of, explained, still_wanted
 from ..outgoing import Resolve
 from .browser_engine import Engine
 from .page_answers import told
-from .visits import SETTING
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator
@@ -156,6 +155,8 @@ class ActingTools:
             raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
         if found.element.framed or not session.visits.trusts(found.tab.page.url):
             where = "a frame of another page" if found.element.framed else "no allowed domain"
+            from .visits import SETTING
+
             raise ToolError(f"secrets are typed in allowed domains only ({SETTING}); this is {where}")
         return await shared_threads.run(self._resolve, text, "browser_type")
 

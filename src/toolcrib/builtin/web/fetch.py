@@ -19,13 +19,13 @@ from ...policy.addresses import UrlJudge
 from ..document_reading import DocumentRequest, DocumentText
 from ..file_kinds import container, described
 from ..outgoing import OutgoingRequests, Url, mark
-from ..response_bodies import Body, describe
 from ..settings import FetchSettings
-from .robots import Robots
 
 if TYPE_CHECKING:
     from ...boundary.network.url import Target
     from ..documents import DocumentReader
+    from ..response_bodies import Body
+    from .robots import Robots
 
 ExtractMode = Literal["markdown", "text", "raw"]
 Keep = Callable[[str, str, str], str | None]
@@ -55,7 +55,11 @@ class WebFetchTool:
         self._settings = settings or FetchSettings()
         self._keep = keep
         self.workers = Workers(_WORKER)
-        self._robots = Robots(outgoing) if self._settings.robots else None
+        self._robots: Robots | None = None
+        if self._settings.robots:
+            from .robots import Robots
+
+            self._robots = Robots(outgoing)
 
     def tool(self) -> Tool:
         """Return the tool, ready to register."""
@@ -90,6 +94,8 @@ class WebFetchTool:
         """
         arguments = {"url": url, "extract_mode": extract_mode, "max_chars": max_chars}
         answer = await self._get(url, self._outgoing.hop("web_fetch", arguments, ctx))
+        from ..response_bodies import describe
+
         body = describe(answer.headers.get("content-type"), answer.body)
         images: tuple[ImageBlock, ...] = ()
         kind = container(answer.body[:4096], text=body.kind != "binary")

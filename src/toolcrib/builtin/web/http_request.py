@@ -14,7 +14,6 @@ from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
 from ...policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
 from ..outgoing import OutgoingRequests, Url
-from ..response_bodies import response
 from ..settings import HttpSettings
 
 if TYPE_CHECKING:
@@ -100,6 +99,8 @@ class HttpRequestTool:
             ExchangeLimits(self._settings.max_response_bytes, self._settings.timeout),
             hop,
         )
+        from ..response_bodies import response
+
         return response(answer, method, left_out)
 
     async def _headers(self, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], list[str]]:
