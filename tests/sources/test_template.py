@@ -39,7 +39,8 @@ BAD = [
     "ssh -p 22 host ls {{a}}", "echo {{a}} | sh", "eval {{a}}", "trap {{a}} EXIT",
     # where bash evaluates a value: arithmetic, subscripts, names of variables
     "echo $(( {{a}} ))", "(( {{a}} ))", "[[ {{a}} -eq 1 ]]", "let {{a}}", "declare {{a}}", "export {{a}}",
-    "printf -v {{a}} x", "read {{a}}", "unset {{a}}", "[ {{a}} {{b}} ]", "[ -v {{a}} ]", "test {{a}} = 1 -a {{b}} = 2",
+    "printf -v {{a}} x", "printf {{a}} {{b}} {{c}}", "printf -{{a}} {{b}} x", "read {{a}}", "unset {{a}}",
+    "[ {{a}} {{b}} ]", "[ -v {{a}} ]", "test {{a}} = 1 -a {{b}} = 2",
     "[ x {{a}} y ]", "for ((i={{a}};;)); do :; done",
     # what could be evaluated later, or mixes up the values
     "A={{a}}", "A={{a}}; eval $A", "x=({{a}})", "x[{{a}}]=1 ls", "for x in {{a}}; do $x; done", "f() { cat {{a}}; }; f",

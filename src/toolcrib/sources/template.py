@@ -231,7 +231,8 @@ class _Places:
 
     def _evaluates(self, name: str | None, words: tuple[tree.Raw, ...]) -> str:
         sources = [word.source for word in words[1:]]
-        if name in _EVALUATE or (name == "printf" and sources[:1] == ["-v"]):
+        names_variable = name == "printf" and (sources[:1] == ["-v"] or self._marks.found(" ".join(sources[:1])))
+        if name in _EVALUATE or names_variable:  # a format could be -v
             return f"is an argument of {name}, which would evaluate it"
         if name in _TESTS and not self._is_plain_test(sources):
             return f"is in a {name} whose meaning could change with it. Use one test for each comparison"
