@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.boundary.landlock_calls import ABI_REFER, landlock_abi
 from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.running_commands import others
 from toolcrib.boundary.workspace import Workspace
@@ -592,6 +593,17 @@ async def test_a_command_that_meets_what_the_sandbox_keeps_reads_what_to_do(boxe
     assert "done" in front and "read-only" not in front
     held = (await boxed("exec", command="n=.envrc; echo x > $n")).for_llm
     assert "also after a yes. To change one, use a file tool" in held and "background" not in held
+
+
+@pytest.mark.skipif(landlock_abi() < ABI_REFER, reason="this kernel has no wall for it")
+async def test_a_command_that_meets_the_wall_of_landlock_reads_what_to_do(tmp_path: Path) -> None:
+    boxed = Bench(tmp_path, settings=SandboxSettings(backend="landlock"))
+    (boxed.root / ".git").mkdir()
+    (boxed.root / ".git" / "config").touch()
+    said = (await boxed("exec", command="n=a.txt; echo x > $n")).for_llm
+    assert "Permission denied" in said
+    assert "[Landlock lets commands make, rename or remove nothing next to `.git`" in said
+    boxed.close()
 
 
 async def test_the_number_of_sessions_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

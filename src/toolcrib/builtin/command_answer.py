@@ -13,7 +13,7 @@ from ..core.text import lazy_regex
 from .command_effects import CommandOutcome
 from .command_rules import MAX_SECONDS
 from .command_runner import PreparedCommand
-from .transcript import ending, exit_code, streams
+from .transcript import NEXT_TO_GIT, ending, exit_code, streams
 
 if TYPE_CHECKING:
     from ..boundary.process import ProcessResult
@@ -104,7 +104,8 @@ def was_held_back(lines: Sequence[str]) -> bool:
 
 def held_read_only(note: str, lines: Sequence[str]) -> list[str]:
     """Return the note on what the sandbox of a command keeps read-only, if the command met that."""
-    return [note] if note and _READ_ONLY.search("\n".join(lines)) else []
+    met = _HELD_BACK if note is NEXT_TO_GIT else _READ_ONLY
+    return [note] if note and met.search("\n".join(lines)) else []
 
 
 def hint_at_more(prepared: PreparedCommand) -> str:

@@ -27,7 +27,7 @@ from ..core.threads import ThreadsExhausted, shared_threads
 from ..core.verdict import MISSING, Judgement
 from .command_effects import UNSEARCHED, CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
 from .explain import similar_names
-from .transcript import MAX_CHARACTERS, appeared, read_only
+from .transcript import MAX_CHARACTERS, NEXT_TO_GIT, appeared, read_only
 
 if TYPE_CHECKING:
     from ..boundary.process import Process, ProcessResult
@@ -263,7 +263,8 @@ class CommandRunner:
                 lacks.extend([RAN_NO_HOOKS] if runs_hooks(str(cwd)) else ())
             layer = self.effects.begin(sandbox) if self.effects is not None else None
             writes = self._is_active() and sandbox.profile == "workspace-write"
-            note = read_only(background=timeout is None) if writes else ""
+            kept = NEXT_TO_GIT if sandbox.name == "landlock" else read_only(background=timeout is None)
+            note = kept if writes else ""
             if layer is None:
                 named = (
                     search_all(str(self.workspace.root))

@@ -76,6 +76,13 @@ def ending(result: ProcessResult) -> list[str]:
     return [*lines, f"[{why}]"] if why else lines
 
 
+NEXT_TO_GIT = (
+    "[Landlock lets commands make, rename or remove nothing next to `.git` and other files that programs run or trust; "
+    "those that are there can be rewritten, and other folders changed. A file tool can make one; a command needs a "
+    "grant of the user (sandbox.allow_protected)]"
+)
+
+
 def read_only(*, background: bool) -> str:
     """Return the note on what the sandbox does not let a command change."""
     git = "in the background all of .git is read-only: run git commit and the like in the foreground; "

@@ -189,7 +189,7 @@ def _of_command(
                 yield _say(command, odd)
     for effect in effects:
         if place.walled and not place.contained and _fails_behind_wall(name, command, effect, place):
-            phrase = "changes what the wall around unasked commands protects: modes, times, or names next to `.git`"
+            phrase = "makes or moves a file next to `.git` and the like, or sets modes or times: here that takes a yes"
             yield _say(command, Finding("ask", "shell:beyond-wall", phrase))
         yield from _of_effect(command, effect, place, depth)
     if command.words:
