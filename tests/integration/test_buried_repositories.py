@@ -4,6 +4,7 @@ there it runs inside the sandbox, or after a question."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.boundary.sandbox import protected_search
+from toolcrib.effects import saved_files
 from toolcrib.policy.requests import ApprovalRequest, Decision
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import CommandPlace
@@ -270,7 +273,7 @@ async def test_a_folder_with_such_names_is_not_a_repository(ground: Ground) -> N
 DEEP = "a/b/c/d/e/p"
 
 
-@pytest.mark.parametrize("by", ["a rule", "a yes"])
+@pytest.mark.parametrize("by", ["a rule", "a yes", "nobody"])
 async def test_a_deep_repository_of_the_person_stays_when_the_index_takes_it(ground: Ground, by: str) -> None:
     """Its settings and hooks are nothing that the command made."""
     settings = "[user]\n\tname = Ann\n"
@@ -283,7 +286,7 @@ async def test_a_deep_repository_of_the_person_stays_when_the_index_takes_it(gro
     commit = f"cd {ground.ws / DEEP}; {git} commit -q --no-verify --allow-empty -m x"
     subprocess.run(["bash", "-c", commit], check=True)
     async with ground.open("bubblewrap", allow=["Bash(git *)"] if by == "a rule" else [], yes=by == "a yes") as box:
-        done = await box.call("exec", {"command": f"git add {'.' if by == 'a rule' else '. && rm -f x'}"})
+        done = await box.call("exec", {"command": "git add . && rm -f x" if by == "a yes" else "git add ."})
         assert not done.is_error and len(ground.asked) == (by == "a yes")
         assert config.read_text().endswith(settings) and hook.exists()
         evil = f"git -C {DEEP} config core.fsmonitor {ground.program}"
@@ -303,5 +306,47 @@ async def test_a_command_that_a_rule_allows_leaves_no_deep_repository(ground: Gr
         done = await box.call("exec", {"command": "bash make.sh"})
         assert f"{DEEP}/.git/config moved to the trash" in done.for_llm
         await box.call("exec", {"command": "git add ."})
+    subprocess.run(["git", "status"], cwd=ground.ws, check=False, capture_output=True)
+    assert not ground.marker.exists()
+
+
+HIDDEN = {  # where a first command makes a repository that no search sees, and what others do before git enters it
+    "too large, and small again": (DEEP, ["bash many.sh", "bash make.sh", "bash few.sh"]),
+    "too large": (DEEP, ["bash many.sh", "bash make.sh"]),
+    "a file tool saw it": ("venv/b/c/d/p", ["bash make.sh", "write"]),
+    "no search goes as deep": ("/".join("a" * 105) + "/p", ["bash make.sh"]),
+    "another process": (DEEP, ["bash many.sh", "bash make.sh", "bash few.sh", "new process"]),
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+async def test_what_no_search_saw_when_it_was_made_is_not_the_persons(
+    ground: Ground, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_files, "MAX_FILES", 50)
+    monkeypatch.setattr(saved_files, "MORE", 1)
+    monkeypatch.setattr(protected_search, "_MAX_ENTRIES", 50)
+    folder, commands = HIDDEN[way]
+    subprocess.run(["git", "init", "-q", str(ground.ws)], check=True)
+    shutil.rmtree(ground.ws / ".git" / "hooks")
+    (ground.ws / "many.sh").write_text("mkdir many; touch many/{1..200}\n")
+    (ground.ws / "few.sh").write_text("rm -r many\n")
+    (ground.ws / "make.sh").write_text(
+        f"mkdir -p {folder}; git init -q {folder}; cd {folder}\n"
+        "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m x\n"
+        f"printf '[core]\\nfsmonitor = {ground.program}\\n' >> .git/config\n"
+    )
+    at = commands.index("new process") if "new process" in commands else 0
+    for part in filter(None, (commands[:at], [*commands[at:], "git add -f ."])):
+        for kept in (protected_search._found, protected_search._of_person):
+            kept.pop(str(ground.ws), None)
+        protected_search._doubtful.discard(str(ground.ws))
+        async with ground.open("bubblewrap", allow=["Bash(git *)"]) as box:
+            for command in part:
+                if command == "write":
+                    await box.call("write_file", {"path": "x.txt", "content": "x"})
+                elif command != "new process":
+                    assert not (await box.call("exec", {"command": command})).is_error
+    assert not ground.asked
     subprocess.run(["git", "status"], cwd=ground.ws, check=False, capture_output=True)
     assert not ground.marker.exists()

@@ -266,11 +266,10 @@ class CommandRunner:
             kept = NEXT_TO_GIT if sandbox.name == "landlock" else read_only(background=timeout is None)
             note = kept if writes else ""
             if layer is None:
-                named = (
-                    search_all(str(self.workspace.root))
-                    if saved is None and sandbox.active and wall != "read"
-                    else None
-                )
+                named = None
+                if saved is None and sandbox.active and wall != "read":
+                    _ = self._saver and self._saver()  # it knows of searches by other processes
+                    named = search_all(str(self.workspace.root))
                 spawn = sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
                 liftable = sandbox.active and not self._is_active()
                 return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable, cut_off, named, note)

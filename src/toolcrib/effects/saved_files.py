@@ -14,7 +14,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..boundary.copy_tree import copy_tree
 from ..boundary.descriptors import LISTED, chmod_at, closing_fd, patiently, unreadable
 from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
-from ..boundary.sandbox.protected_search import may_hold_names, remember
+from ..boundary.sandbox.protected_search import MAX_DEPTH, NOT_SEARCHED, looked, may_hold_names
 from ..builtin.command_effects import UNSEARCHED, CommandOutcome
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
@@ -43,14 +43,12 @@ MORE = 25
 MAX_KEPT = 2**30
 """Bytes of all copies. Copies of files that have changed since go first."""
 STALE_SECONDS = 3600.0
-UNSAVED = frozenset({
-    "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache",
-})  # fmt: skip
-"""Folders that tools make again; they are large."""
-
 _TOO_LARGE = "the workspace is too large to save it before each command"
 PATHS = ".paths"
 """Next to the copies: the files of the workspace before a command made it too large to save all of it."""
+
+CUT = ".unsearched"
+"""Next to the copies: a search of the workspace has ended early, so a command may have made what it did not see."""
 
 Key = str
 
@@ -77,6 +75,8 @@ class FileSaver:
         self._folder = journal.folder.saved
         private = journal.ws.private
         self._ours = private.holds if private.lie_in(str(self._root)) else None
+        if (self._folder / CUT).exists():
+            looked(str(self._root), (), whole=False)
         self._running: WeakValueDictionary[int, SavedFiles] = WeakValueDictionary()
         """The commands whose outcome is not known yet: while there are several, each needs the copies."""
 
@@ -89,7 +89,7 @@ class FileSaver:
             return True
         except (OSError, ValueError):
             return False
-        return stat.S_ISREG(st.st_mode) and st.st_size <= MAX_FILE_BYTES and UNSAVED.isdisjoint(parts)
+        return stat.S_ISREG(st.st_mode) and st.st_size <= MAX_FILE_BYTES and NOT_SEARCHED.isdisjoint(parts)
 
     def save(self) -> SavedFiles:
         """Save the files as they are now. Blocks. What cannot be saved is named in the result. Raises OSError if
@@ -105,13 +105,19 @@ class FileSaver:
                     earlier = {os.fsdecode(path) for path in (self._folder / PATHS).read_bytes().split(b"\0")}
                     _Saving(saved, known, there, self._ours, earlier).walk(self._root)
                     saved.why = _TOO_LARGE
-            remember(str(self._root), saved.guarded)
-            self._prune({*saved.keys.values(), PATHS})
+            self._looked(saved.guarded, saved.why != _TOO_LARGE)
+            self._prune({*saved.keys.values(), PATHS, CUT})
         except OSError as error:
             with unreadable:
                 raise
             saved.why = error.strerror or str(error)
         return saved
+
+    def _looked(self, found: Sequence[str], whole: bool, before: Sequence[str] | None = None) -> None:
+        if not whole:
+            with contextlib.suppress(OSError):
+                (self._folder / CUT).touch()
+        looked(str(self._root), found, before, whole=whole)
 
     def forget(self, path: str) -> None:
         """Leave out what was moved away from the command that made it: undoing another one would bring it back."""
@@ -122,7 +128,7 @@ class FileSaver:
 
     def outcome(self, saved: SavedFiles, ctx: ToolContext) -> CommandOutcome:
         """Put what the command deleted or rewrote into the journal. Blocks; call it once."""
-        now, keys = SavedFiles(), saved.keys.copy()
+        now, keys, ended = SavedFiles(), saved.keys.copy(), False
         times = 1 if saved.why == _TOO_LARGE else MORE
 
         def walked() -> SavedFiles:
@@ -134,8 +140,8 @@ class FileSaver:
             now = patiently(walked)
             if (now.why == _TOO_LARGE or len(now.keys) >= MAX_FILES) and not saved.why:
                 (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, keys)))
-        if _TOO_LARGE not in (saved.why, now.why):
-            remember(str(self._root), now.guarded, set(now.guarded).difference(saved.guarded))
+            ended = True
+        self._looked(now.guarded, ended and _TOO_LARGE not in (saved.why, now.why), saved.guarded)
         gone = [path for path, key in keys.items() if now.keys.get(path) != key]
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
@@ -322,7 +328,7 @@ class _Saving:
                 if stat.S_ISDIR(st.st_mode):
                     whole = f"{self._root}/{prefix}{name}"
                     ours = self._ours is not None and self._ours(whole)
-                    if name not in UNSAVED and depth < 100 and not ours:
+                    if name not in NOT_SEARCHED and depth < MAX_DEPTH and not ours:
                         self._saved.folders[f"{prefix}{name}"] = stat.S_IMODE(st.st_mode)
                         try:
                             below = self._opened(name, fd, whole)

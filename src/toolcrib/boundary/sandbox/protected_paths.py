@@ -30,6 +30,7 @@ from .protected_search import (
     Search,
     closed_above,
     is_generated,
+    is_of_person,
     remember,
     remembered,
 )
@@ -102,9 +103,11 @@ class ProtectedPaths:
             path = f"{base}/{name}"
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
             mounted = within_any(os.path.dirname(path), self.read_only)  # by its text: a new link may lead there
-            if mounted or not self.is_made(base, name, unsearched):
+            far = cut or base.count("/") - self.root.count("/") > DEPTH
+            entered = far and base in search.linked - was.linked and not is_of_person(self.root, base)
+            if mounted or not self.is_made(base, name, unsearched, entered):
                 continue
-            if (path not in self.existing or path in self.doubtful) and _is_harmless(path, name):
+            if (path not in self.existing or path in self.doubtful or entered) and _is_harmless(path, name):
                 continue
             path = self._movable(base, name)
             if path not in found and found.keys().isdisjoint(map(str, Path(path).parents)):
@@ -123,11 +126,12 @@ class ProtectedPaths:
         same = self.existing.get(path) == os.path.realpath(path)
         return same and not (path in self.doubtful and self._is_recent(path))
 
-    def is_made(self, base: str, name: str, unsearched: bool) -> bool:
+    def is_made(self, base: str, name: str, unsearched: bool, entered: bool = False) -> bool:
         """Return whether a protected name is there since the command began, or is another one. `unsearched`: the folder
-        was only searched for it if it was seen."""
+        was only searched for it if it was seen. `entered`: git enters it from now on, and an earlier command may have
+        made it."""
         path = f"{base}/{name}"
-        if not os.path.lexists(path) or _is_granted(name, self.allowed) or self.is_as_it_was(path):
+        if not os.path.lexists(path) or _is_granted(name, self.allowed) or (self.is_as_it_was(path) and not entered):
             return False
         return not unsearched or base in self.search.seen or self._is_recent(path)
 

@@ -223,7 +223,14 @@ class Search:
 
 _found: dict[str, dict[str, int]] = {}  # folders with names that somebody else found → when they were new (ns), or 0
 _MAX_FOUND = 20_000  # of each root: as many as a walk by others finds
+_of_person: dict[str, set[str]] = {}  # those of them that no command can have made unseen
+_doubtful: set[str] = set()  # roots of which a search has not seen the whole
 _MAX_ENTRIES = 20_000  # of folders, in a search at any depth
+MAX_DEPTH = 100
+NOT_SEARCHED = frozenset({
+    "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache",
+})  # fmt: skip
+"""Folders that tools make again; they are large. Every search at any depth leaves the same ones out."""
 _lock = threading.Lock()
 
 
@@ -245,23 +252,44 @@ def remembered(root: str, since: int = 0) -> tuple[str, ...]:
 
 
 def search_all(root: str, before: frozenset[str] | None = None) -> frozenset[str] | None:
-    """Remember all folders of a root that may have protected names, and return them; None if too much lies there.
-    `before`: what was there before a command, after which more is looked at. The others are new."""
+    """Look for all folders of a root that may have protected names, and return them; None if too much lies there.
+    `before`: what was found before a command, after which more is looked at. The others are new."""
     found, pending, most = dict[str, None](), [root], _MAX_ENTRIES if before is None else 25 * _MAX_ENTRIES
     for folder in pending:  # it grows
         names: list[str] = []
         with unreadable, os.scandir(folder) as entries:
+            deep = folder.count("/") - root.count("/") >= MAX_DEPTH
             for entry in entries:
                 names.append(entry.name)
-                if entry.is_dir(follow_symlinks=False) and not is_generated(entry.name, entry.path):
+                inner = entry.name not in NOT_SEARCHED and entry.name != ".git" and not deep
+                if inner and entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
         if may_hold_names(names):
             found[folder] = None
         most -= len(names)
         if most < 0:
+            looked(root, (), before, whole=False)
             return None
-    remember(root, found, [] if before is None else found.keys() - before)
+    looked(root, found, before)
     return frozenset(found)
+
+
+def looked(root: str, found: Iterable[str], before: Iterable[str] | None = None, *, whole: bool = True) -> None:
+    """Remember what a search at any depth found before a command, or after it: then what was not there `before` is new.
+    All that is there before a command is the person's, if no search yet has ended before it had looked at the `whole`:
+    what a command made was new after it."""
+    with _lock:
+        if not whole:
+            _doubtful.add(root)
+        elif before is None and root not in _doubtful:
+            _of_person.setdefault(root, set()).update(each for each in found if "/.git/" not in each)
+    if whole or before is None:
+        remember(root, found, [] if before is None else set(found).difference(before))
+
+
+def is_of_person(root: str, folder: str) -> bool:
+    """Return whether a folder with protected names was there before all commands, or is what one may make."""
+    return folder in _of_person.get(root, ())
 
 
 def may_hold_names(entries: Iterable[str]) -> bool:
