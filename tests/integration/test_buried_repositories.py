@@ -315,6 +315,8 @@ HIDDEN = {  # where a first command makes a repository that no search sees, and 
     "too large": (DEEP, ["bash many.sh", "bash make.sh"]),
     "a file tool saw it": ("venv/b/c/d/p", ["bash make.sh", "write"]),
     "no search goes as deep": ("/".join("a" * 105) + "/p", ["bash make.sh"]),
+    "an editor enters it": (DEEP, ["bash many.sh", "bash make.sh", "modules"]),
+    "from a plain one": ("a/b/c/d/m/p", ["bash many.sh", "bash make.sh", "bash link.sh", "write"]),
     "another process": (DEEP, ["bash many.sh", "bash make.sh", "bash few.sh", "new process"]),
 }
 
@@ -331,10 +333,11 @@ async def test_what_no_search_saw_when_it_was_made_is_not_the_persons(
     shutil.rmtree(ground.ws / ".git" / "hooks")
     (ground.ws / "many.sh").write_text("mkdir many; touch many/{1..200}\n")
     (ground.ws / "few.sh").write_text("rm -r many\n")
+    commit = "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m x"
+    (ground.ws / "link.sh").write_text(f"cd $(dirname {folder}); git init -q; git add p; {commit}\n")
     (ground.ws / "make.sh").write_text(
         f"mkdir -p {folder}; git init -q {folder}; cd {folder}\n"
-        "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m x\n"
-        f"printf '[core]\\nfsmonitor = {ground.program}\\n' >> .git/config\n"
+        f"{commit}\nprintf '[core]\\nfsmonitor = {ground.program}\\n' >> .git/config\n"
     )
     at = commands.index("new process") if "new process" in commands else 0
     for part in filter(None, (commands[:at], [*commands[at:], "git add -f ."])):
@@ -343,10 +346,31 @@ async def test_what_no_search_saw_when_it_was_made_is_not_the_persons(
         protected_search._doubtful.discard(str(ground.ws))
         async with ground.open("bubblewrap", allow=["Bash(git *)"]) as box:
             for command in part:
-                if command == "write":
-                    await box.call("write_file", {"path": "x.txt", "content": "x"})
+                if command in ("write", "modules"):
+                    path = "x.txt" if command == "write" else ".gitmodules"
+                    text = f'[submodule "x"]\n\tpath = {folder}\n'
+                    assert not (await box.call("write_file", {"path": path, "content": text})).is_error
                 elif command != "new process":
                     assert not (await box.call("exec", {"command": command})).is_error
     assert not ground.asked
     subprocess.run(["git", "status"], cwd=ground.ws, check=False, capture_output=True)
     assert not ground.marker.exists()
+
+
+async def test_what_git_entered_before_all_commands_may_go_and_come_back(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a workspace that is too large to be searched, as by `git checkout` of two branches."""
+    monkeypatch.setattr(saved_files, "MAX_FILES", 1)
+    monkeypatch.setattr(protected_search, "_MAX_ENTRIES", 1)
+    for folder in (ground.ws, ground.ws / DEEP):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    config, settings = ground.ws / DEEP / ".git" / "config", "[user]\n\tname = Ann\n"
+    config.write_text(config.read_text() + settings)
+    git = "git -c user.name=x -c user.email=x@y"
+    line = f"cd {ground.ws / DEEP}; {git} commit -q --allow-empty -m x; cd {ground.ws}; git add ."
+    subprocess.run(["bash", "-c", line], check=True, capture_output=True)
+    async with ground.open("bubblewrap", allow=["Bash(git *)"]) as box:
+        for command in (f"git rm -qf --cached {DEEP}", "git add ."):
+            assert "Exit code: 0" in (await box.call("exec", {"command": command})).for_llm
+    assert config.read_text().endswith(settings)

@@ -28,6 +28,11 @@ SETTLED_NS = 5_000_000_000
 
 def linked_folders(folder: str, git: str = "") -> list[str]:
     """Return the folders below a work tree that git takes for repositories of their own, without links on the way."""
+    return list(links_from(folder, git))
+
+
+def links_from(folder: str, git: str = "") -> dict[str, bool]:
+    """Return the same, each with whether the index names it: `git status` enters only these."""
     git = git or f"{folder}/.git"
     names: list[str] = []
     with unreadable:
@@ -36,7 +41,7 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
                 named = os.fsdecode(file.read(4096).partition(b"\0")[0]).removeprefix("gitdir: ").rstrip("\r\n")
             git = os.path.join(folder, named)
         names = [_MODULES, *_files(git)]
-    found: dict[str, None] = {}
+    found: dict[str, bool] = {}
     split = len(names) > 2
     for name in names:
         inside: Iterable[str] = ()
@@ -50,10 +55,10 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
         for path in inside:
             inner = os.path.normpath(os.path.join(folder, path))  # git takes `x/../y` and `/y` as they are
             if path and os.path.lexists(f"{inner}/.git"):
-                found[inner] = None
+                found[inner] = name != _MODULES
     real = os.path.realpath(folder)
     places = {inner: os.path.normpath(f"{real}/{os.path.relpath(inner, folder)}") for inner in found}
-    return [inner for inner, place in places.items() if os.path.realpath(inner) == place != real]
+    return {inner: found[inner] for inner, place in places.items() if os.path.realpath(inner) == place != real}
 
 
 def names_anything(folder: str) -> bool:

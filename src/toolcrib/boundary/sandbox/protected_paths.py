@@ -104,7 +104,7 @@ class ProtectedPaths:
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
             mounted = within_any(os.path.dirname(path), self.read_only)  # by its text: a new link may lead there
             far = cut or base.count("/") - self.root.count("/") > DEPTH
-            entered = far and base in search.linked - was.linked and not is_of_person(self.root, base)
+            entered = far and base in search.entered - was.entered and not is_of_person(self.root, base)
             if mounted or not self.is_made(base, name, unsearched, entered):
                 continue
             if (path not in self.existing or path in self.doubtful or entered) and _is_harmless(path, name):

@@ -13,7 +13,7 @@ from dataclasses import field
 
 from ...core.dataclass import dataclass
 from ..descriptors import unreadable
-from ..git_index import MAX_BYTES, SETTLED_NS, linked_folders, names_anything
+from ..git_index import MAX_BYTES, SETTLED_NS, links_from, names_anything
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
 
@@ -137,7 +137,9 @@ class Search:
     seen: dict[str, None] = field(default_factory=dict[str, None])
     links: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The folder and name of a link that protected names begin with → its target."""
-    linked: set[str] = field(default_factory=set[str])  # folders that git enters because its index names them
+    linked: set[str] = field(default_factory=set[str])  # folders that git or an editor enters: an index, `.gitmodules`
+    entered: set[str] = field(default_factory=set[str])
+    """Those of them that `git status` enters from a repository that is not far down."""
     closed: set[str] = field(default_factory=set[str])
     """Folders that their owner may not list or enter. After a command those count that were closed before; others are
     opened."""
@@ -210,10 +212,13 @@ class Search:
                 inner = (name for name in listed.folders if everywhere or not is_generated(name, f"{folder}/{name}"))
                 pending += [(f"{folder}/{name}", depth + 1) for name in inner]
             if ".git" in listed.names:
-                entered = [
-                    each for each in linked_folders(folder) if each not in self.linked and beneath(each, self.root)
-                ]
+                links = links_from(folder)
+                entered = [each for each in links if each not in self.linked and beneath(each, self.root)]
                 self.linked.update(entered)
+                if folder in self.entered or folder.count("/") - self.root.count("/") <= DEPTH:
+                    fresh = {each for each in links if links[each] and beneath(each, self.root)} - self.entered
+                    self.entered |= fresh
+                    entered = [*{*entered, *fresh}]
                 pending += [(each, self.depth) for each in entered]
                 most += len(entered)
             if folder not in self.seen:
@@ -285,6 +290,12 @@ def looked(root: str, found: Iterable[str], before: Iterable[str] | None = None,
             _of_person.setdefault(root, set()).update(each for each in found if "/.git/" not in each)
     if whole or before is None:
         remember(root, found, [] if before is None else set(found).difference(before))
+
+
+def entered_before(root: str, folders: Iterable[str]) -> None:
+    """Remember what git enters before a command, while no other runs: no command left it there unseen."""
+    with _lock:
+        _of_person.setdefault(root, set()).update(folders)
 
 
 def is_of_person(root: str, folder: str) -> bool:

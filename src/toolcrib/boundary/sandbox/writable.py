@@ -19,7 +19,7 @@ from ..programs import beneath, within_any
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
-from .protected_search import closed_above, remembered
+from .protected_search import closed_above, entered_before, remembered
 from .running_commands import begin, doubt, end, kept_now, others, searching
 from .settings import Profile, SandboxSettings
 
@@ -128,6 +128,8 @@ class Writable:
         with self._lock:
             known = (*self._known.get(root, ()), *remembered(str(root)))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
+        if not any(beneath(str(root), each.root) or beneath(each.root, str(root)) for each in others(ended)):
+            entered_before(str(root), found.search.entered)
         kept = tuple(kept_now(str(root), ended))  # a command that runs could hide from this one what they are
         for closed in found.search.closed:
             unknown = closed.endswith("/.git") and not any(beneath(file.path, closed) for file in kept)
