@@ -12,8 +12,9 @@ from toolcrib.boundary.sensitive_names import sensitive_by
 from toolcrib.builtin.documents import spreadsheet
 from toolcrib.builtin.echo import echo_tool
 from toolcrib.cli.agent.markdown import MarkdownStream
-from toolcrib.config.files import plain_json
+from toolcrib.config.files import plain_json, read_config_file
 from toolcrib.config.hide import hidden, hidden_text
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.repair import repair
 from toolcrib.core.variables import expand
 from toolcrib.hosts.hook_events import HostEvent
@@ -102,6 +103,13 @@ def test_settings_of_a_repository(text: str, tmp_path: Path) -> None:
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (tmp_path / ".git" / "config").write_text(text)
     judge_command("git status", CommandPlace(str(tmp_path), str(tmp_path), "/root"))
+
+
+def test_settings_of_a_project(tmp_path: Path) -> None:
+    key = "('" * (LONG // 5)
+    (tmp_path / "toolcrib.toml").write_text(f'x = {{"{key}" = 1, "{key}" = 2}}')
+    with pytest.raises(ConfigError, match="Duplicate inline table key"):
+        read_config_file(tmp_path / "toolcrib.toml")
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def _toml(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = re.sub(r"\('(.*)',?\)", lambda keys: "[" + keys[1].replace("', '", ".") + "]", str(error))
+        said = re.sub(r"\A([^(']*)\('(.*)',?\)", lambda m: m[1] + "[" + m[2].replace("', '", ".") + "]", str(error))
         hint = next((f"; {hint}" for begin, hint in _TOML_HINTS.items() if said.startswith(begin)), "")
         raise ConfigError(f"{path}: not valid TOML: {said}{hint}") from None
 
