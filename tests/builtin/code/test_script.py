@@ -21,7 +21,7 @@ from toolcrib.builtin.code import script as script_module
 from toolcrib.builtin.code import stored_scripts
 from toolcrib.builtin.code.stored_scripts import ScriptStore
 from toolcrib.core.caller import Caller
-from toolcrib.core.context import FOR_JOB, READ_ELSEWHERE
+from toolcrib.core.context import FOR_JOB, READ_ELSEWHERE, REFUSES
 from toolcrib.core.errors import ToolError
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.record.state import StateFolder
@@ -120,6 +120,16 @@ async def test_a_no_and_its_reason_reach_the_script(folder: Path) -> None:
         (second,) = (await run(box, DELETES)).meta["approvals"]
         box.approvals.expire(second)
         assert "in time" in (await run(box, DELETES)).for_llm
+    assert (folder / "work" / "a.txt").exists()
+
+
+async def test_a_skill_that_is_in_use_since_it_waits_limits_its_calls(folder: Path) -> None:
+    async with opened(folder) as box:
+        request = (await run(box, DELETES)).meta["approval_id"]
+        box.approvals.resolve(request, True, approver="me")
+        limited = replace(box.context, metadata={REFUSES: lambda name, arguments: f"{name} is not in the skill"})
+        done = await box.call("run_code", {"code": DELETES}, limited)
+    assert "denied: delete_file is not in the skill" in done.for_llm
     assert (folder / "work" / "a.txt").exists()
 
 

@@ -162,23 +162,24 @@ class _Run:
             self._labels = self._labels.join(LABELS[tuple(result.get("labels", (False, False)))])
         if state.elsewhere:
             self._services.inherit(self._labels, self._ctx.session_id)
-        for number, (name, _) in self._calls.items():
+        for number, (name, given) in self._calls.items():
             if number in self._results:
                 continue
+            function = self._functions.get(name)
+            again = function is not None and function.tool.is_read_only  # it is made again
             if number in self._approvals and await shared_threads.run(self._state_of, number) == "expired":
                 text = f"nobody answered the request {self._approvals[number]} in time, so {name} was not run"
                 self._results[number] = {"denied": text}
-            elif name in self._functions and self._functions[name].tool.is_read_only:
-                continue  # it is made again
-            elif await shared_threads.run(self._services.began, self._call_id(number)):
+            elif not again and await shared_threads.run(self._services.began, self._call_id(number)):
                 text = f"{name} began to run, and was cut off. It may have had all, some or none of its effects"
                 self._results[number] = {"error": text}
+            elif function is not None and (refused := self._refused(function, given)):
+                self._results[number] = {"denied": refused}
         return await self._in_script(self._script.load, state.snapshot, state.printed)
 
     def _take(self, step: ScriptWaiting) -> dict[int, Any]:
         """Note the new calls of a step. Returns the errors of those that cannot be made."""
         wrong: dict[int, Any] = {}
-        refuses = self._ctx.metadata.get(REFUSES)
         for number, asked in step.asked.items():
             self._made += 1
             try:
@@ -186,7 +187,7 @@ class _Run:
                     raise TypeError(TOO_MANY)
                 given = self._functions[asked.name].arguments(asked.args, asked.kwargs)
                 given = json.loads(json.dumps(given, allow_nan=False))  # as it is when it was stored
-                refused: str = refuses(self._functions[asked.name].tool.name, given) if refuses is not None else ""
+                refused = self._refused(self._functions[asked.name], given)
             except (TypeError, ValueError, RecursionError) as error:
                 wrong[number] = {"type": str(error)}
             else:
@@ -195,6 +196,11 @@ class _Run:
                 else:
                     self._calls[number] = asked.name, given
         return wrong
+
+    def _refused(self, function: ScriptFunction, given: dict[str, Any]) -> str:
+        """Return why a skill that is in use now does not let a call be made; "" if none is."""
+        refuses = self._ctx.metadata.get(REFUSES)
+        return refuses(function.tool.name, given) if refuses is not None else ""
 
     async def _make_calls(self, numbers: Sequence[int]) -> None:
         """Make calls: those that only read together, the others one by one, each after the state is stored. One that
