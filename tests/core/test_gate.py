@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from toolcrib import ToolContext, tool
 from toolcrib.core.caller import Caller
@@ -96,3 +98,26 @@ async def test_calls_that_change_files_wait_for_those_of_the_same_caller_alone()
     calls = [("a1", a), ("a2", a), ("b", b)]
     await asyncio.gather(*(registry.execute("change", {"path": path}, ctx) for path, ctx in calls))
     assert order == ["a1", "b", "a2"]
+
+
+async def test_a_call_whose_check_fails_when_its_turn_comes_is_refused() -> None:
+    go, done = threading.Event(), list[str]()
+
+    def judge(args: Mapping[str, Any], ctx: ToolContext) -> None:
+        if done:
+            raise OSError("no descriptors are left")
+
+    @tool(category="filesystem_write", judge=judge, paths={"path": "write"})
+    def change(path: str) -> str:
+        """Change a file."""
+        go.wait(5)
+        done.append(path)
+        return path
+
+    registry = ToolRegistry([change])
+    registry.stages.authorizer = Policy()
+    calls = [asyncio.ensure_future(registry.execute("change", {"path": path})) for path in ("a1", "a2")]
+    await asyncio.sleep(0)
+    go.set()
+    first, second = await asyncio.gather(*calls)
+    assert not first.is_error and second.is_error and "no descriptors are left" in second.for_llm

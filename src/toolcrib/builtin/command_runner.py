@@ -391,6 +391,8 @@ class CommandRunner:
                 if self._saver is not None:
                     self._saver().forget(path)
             except Exception:  # the person must learn about the file, even if the journal fails
+                if not os.path.lexists(self.workspace.root / path):
+                    continue  # another command's end has moved it away
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 new = self._renamed(path)
                 (renamed if new else failed).append(f"{path} (now {new})" if new else path)

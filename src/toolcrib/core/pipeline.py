@@ -218,7 +218,10 @@ async def _run_in_turn(
         return await commit_and_run(stages, call, grant, kept)
     async with stages.changing[name_of(call.ctx.caller)].hold(True):
         if stages.changes != seen and grant.approver is None:
-            judged = tool.judge(call.arguments, call.ctx)
+            try:
+                judged = tool.judge(call.arguments, call.ctx)
+            except Exception:  # the next authorization says why
+                return None
             if judged is not None and judged.verdict != "allow":
                 return None
         try:
