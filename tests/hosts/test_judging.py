@@ -142,6 +142,15 @@ async def test_a_change_that_shows_searches_a_secret_asks_as_the_search(host: Ho
         assert await host.decides("apply_patch", {"command": patch}) == expected, part
 
 
+async def test_an_edit_that_grows_without_end_asks(host: Host) -> None:
+    """What the host makes of `edits` that it does not know is one small edit."""
+    grow = [{"old_string": "a", "new_string": "a" * 30}] * 12
+    (host.work / "a.py").write_text("xa")
+    given = {"file_path": "a.py", "old_string": "x", "new_string": "y"}
+    assert await host.decides("Edit", given) == "pass"
+    assert await host.decides("Edit", given | {"edits": grow}) == "ask"
+
+
 async def test_a_new_name_that_commands_read_as_more_than_one_asks(host: Host) -> None:
     """`sleep 9; git grep x *` was judged before: it would run `sh`."""
     (host.work / "my notes.md").touch()

@@ -11,13 +11,12 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from ..boundary.own_files import beginning_of
 from ..builtin.patch_format import parse_patch
 from ..core.errors import ToolError
 from ..core.json_values import as_array
 from ..core.text import lazy_regex
 from .hook_events import HostEvent, HostName, Json, Unmapped, workspace_of
-from .written_files import has_odd_name, named_files, shows_more
+from .written_files import MAX_TEXT, has_odd_name, named_files, shows_more, text_of
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""
@@ -53,7 +52,6 @@ _GIT_TAKES = lazy_regex(
 """The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
 ignores is searched, too. One that begins with a dash is an option for `grep`."""
 _OF_COPILOT = lazy_regex(r"/(?:agents|claude|gemini|[^/]*instructions)\.md\Z", re.IGNORECASE)
-_MAX_TEXT = 4 * 2**20
 _BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
 """Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
@@ -118,11 +116,13 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
     all but Codex read what `@FILE` names in CLAUDE.md, GEMINI.md, AGENTS.md and each file that is named so."""
     texts: dict[str, tuple[str, str]] = {}
     for whole, old, new in _texts(calls, event):
-        before, after = texts[whole] if whole in texts else (_text_of(whole),) * 2
+        before, after = texts[whole] if whole in texts else (text_of(whole),) * 2
         unlike = bool(old) and old not in after  # hosts find it, too: Claude Code other quotes, Gemini CLI other blanks
         together = bool(old) and event.host == "copilot" and _OF_COPILOT.search(whole) is not None
-        if (unlike and together) or ((unlike or together) and "@" in after + new):
-            raise Unmapped  # Copilot makes the edits of a message after it has asked about all of them
+        # Copilot makes the edits of a message after it has asked about all; too large a text may get us killed.
+        grown = bool(old) and after.count(old or "") * len(new) > 4 * MAX_TEXT
+        if grown or (unlike and together) or ((unlike or together) and "@" in after + new):
+            raise Unmapped
         texts[whole] = before, new if old is None else after.replace(old, new) if old else after + new
     for whole, (before, after) in texts.items():
         folder, own = os.path.split(whole)
@@ -142,22 +142,24 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
 
 def _texts(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Iterator[tuple[str, str | None, str]]:
     """Yield each file that the calls write, the text that is replaced there, and the new one. None for the whole text,
-    an empty one for what is added somewhere: of a patch more than that."""
+    an empty one for the lines of a patch."""
     for name, given in calls:
         if name == "apply_patch":
             for part in parse_patch(given["patch"]):
-                moved = part.new_path and _text_of(_whole(part.path, event))
-                yield _whole(part.new_path or part.path, event), "", f"\n{given['patch']}\n{moved}"
+                source = _whole(part.path, event)
+                lines = [line for hunk in part.hunks for line in hunk.lines]
+                if part.new_path:
+                    lines.append(text_of(source))
+                if part.new_path or part.action == "delete":
+                    yield source, None, ""
+                if part.action != "delete":
+                    yield _whole(part.new_path or part.path, event), "", "\n".join(["", *lines, ""])
         elif name in ("write_file", "edit_file", "delete_file"):
             yield _whole(given["path"], event), given.get("old_text"), given.get("content", given.get("new_text", ""))
 
 
 def _whole(path: str, event: HostEvent) -> str:
     return os.path.abspath(os.path.join(event.cwd or workspace_of(event), os.path.expanduser(path)))
-
-
-def _text_of(whole: str) -> str:
-    return beginning_of(whole, _MAX_TEXT).decode(errors="replace").replace("\r\n", "\n")
 
 
 def _named(paths: set[str], event: HostEvent) -> Calls:

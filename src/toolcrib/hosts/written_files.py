@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
+from ..boundary.own_files import beginning_of
 from ..core.text import lazy_regex
 from .hook_events import Unmapped
 
+MAX_TEXT = 4 * 2**20
 _QUOTED = lazy_regex(r"@\"([^\"]+)\"")
 _WORD = lazy_regex(r"@((?:[^\s\\]|\\.)+)")
 _NAME_END = lazy_regex(r"[\W_]")
 _MAX_NAMES, _MAX_DEPTH = 200, 2048
 _IGNORING = frozenset({".gitignore", ".ignore", ".rgignore"})
-_SHOWS_MORE = lazy_regex(r"^(?:\+?!|-|\*\*\* (?:Delete|Move))", re.MULTILINE)
+_SHOWS_MORE = lazy_regex(r"^(?:\+?!|-)", re.MULTILINE)
 """In what is added to such a file, or in a patch of it."""
 _ODD = lazy_regex(r"\A-|\s")
 """A name that `git grep x *` takes for an option, or `cat $f` for several words."""
+
+
+def text_of(path: str) -> str:
+    """Return the text of a file, as far as it is looked at."""
+    return beginning_of(path, MAX_TEXT).decode(errors="replace").replace("\r\n", "\n")
 
 
 def has_odd_name(whole: str) -> bool:
@@ -52,11 +60,11 @@ def named_files(text: str, folder: str) -> set[str]:
     return found
 
 
-def _names(text: str) -> set[str]:
-    found = {*_QUOTED.findall(text)}
+def _names(text: str) -> Iterator[str]:
+    yield from {*_QUOTED.findall(text)}
     for word in {*_WORD.findall(text)}:
         parts = word.replace("\\ ", " ").split("@")
         if len(parts) > _MAX_NAMES:
             raise Unmapped
-        found |= {"@".join(parts[n:]) for n in range(len(parts))}
-    return found
+        for n in range(len(parts)):  # one at a time: each may be as long as the text
+            yield "@".join(parts[n:])
