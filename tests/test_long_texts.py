@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary.scripts import loaded_by
 from toolcrib.boundary.sensitive_names import sensitive_by
 from toolcrib.builtin.documents import spreadsheet
 from toolcrib.builtin.echo import echo_tool
@@ -103,6 +104,11 @@ def test_settings_of_a_repository(text: str, tmp_path: Path) -> None:
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (tmp_path / ".git" / "config").write_text(text)
     judge_command("git status", CommandPlace(str(tmp_path), str(tmp_path), "/root"))
+
+
+def test_a_script_of_a_server(tmp_path: Path) -> None:
+    (tmp_path / "server.js").write_text("from" + " " * LONG)
+    assert str(tmp_path / "server.js") in loaded_by(["node", "server.js"], tmp_path, [tmp_path]).hashed
 
 
 def test_settings_of_a_project(tmp_path: Path) -> None:

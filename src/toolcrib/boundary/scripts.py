@@ -43,8 +43,8 @@ from .script_imports import (
 )
 
 _MAX_COMMANDS = 60_000  # bytes of a script for a shell that are read as commands are
-_JS_INTERNAL = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a name that package.json explains
-_JS_PACKAGE = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["'][^./"'\n]""")  # package.json may take the name
+_JS_INTERNAL = lazy_regex(r"""(?:from|import|require)\s*(?:\(\s*)?["']#""")  # a name that package.json explains
+_JS_PACKAGE = lazy_regex(r"""(?:from|import|require)\s*(?:\(\s*)?["'][^./"'\n]""")  # package.json may take the name
 _MAKE_INCLUDE = lazy_regex(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
 _SHELL = (".sh", ".bash")
 SCRIPTS = (".py", *JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
