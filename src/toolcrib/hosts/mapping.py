@@ -134,7 +134,7 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
             yield "grep", {"pattern": ".", "path": folder, "hidden": True, "no_ignore": True}
         if event.host == "codex":
             continue
-        named = list(_named(named_files(after, folder) - named_files(before, folder), event))
+        named = list(_named(named_files(after, folder, before), event))
         if named and event.host == "copilot":
             raise Unmapped  # such a file may change before it is read
         yield from named

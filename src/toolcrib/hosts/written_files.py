@@ -3,8 +3,10 @@ command that runs already, or with the call, was judged by the names and `.gitig
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from ..boundary.own_files import beginning_of
@@ -41,18 +43,25 @@ def shows_more(name: str, before: str, after: str) -> bool:
     return name in _IGNORING and (not grown or _SHOWS_MORE.search(after[len(base) :]) is not None)
 
 
-def named_files(text: str, folder: str) -> set[str]:
-    """Return what is there of all that `@FILE` may name in a text: where a name begins and ends, marks of Markdown may
-    say (`_@x_`). Hosts take `..` from the text alone. Raises Unmapped for a word with very many `@`."""
+def named_files(text: str, folder: str, known: str = "") -> set[str]:
+    """Return what is there of all that `@FILE` may name in a text, and not in the `known` one: where a name begins and
+    ends, marks of Markdown may say (`_@x_`). Hosts take `..` from the text alone. Raises Unmapped for a word with very
+    many `@`."""
     found: set[str] = set()
-    for name in _names(text):
+    here: set[str] | None = None
+    with contextlib.suppress(OSError):
+        here = {_plain(name) for name in os.listdir(folder)}
+    for name in _names(text, known):
         name = os.path.expanduser("~") + name[1:] if name.startswith("~/") else name
         above = [""] if name.startswith("/") else folder.split("/")
         for part in name.split("/"):
             there = part.strip(".") and len(above) < _MAX_DEPTH
             ends = [len(part), *(end.start() for end in _NAME_END.finditer(part))] if there else []
             base = "/".join(above) if there else ""
-            found |= {path for end in ends if 0 < end < 256 and os.path.exists(path := f"{base}/{part[:end]}")}
+            pieces = {part[:end] for end in ends if 0 < end < 256}
+            if base == folder and here is not None:  # most words with an `@` name nothing here
+                pieces = {piece for piece in pieces if _plain(piece) in here}
+            found |= {path for piece in pieces if os.path.exists(path := f"{base}/{piece}")}
             if part == "..":
                 above = above[:-1] or [""]
             elif part not in ("", "."):
@@ -60,9 +69,13 @@ def named_files(text: str, folder: str) -> set[str]:
     return found
 
 
-def _names(text: str) -> Iterator[str]:
-    yield from {*_QUOTED.findall(text)}
-    for word in {*_WORD.findall(text)}:
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _names(text: str, known: str) -> Iterator[str]:
+    yield from {*_QUOTED.findall(text)} - {*_QUOTED.findall(known)}
+    for word in {*_WORD.findall(text)} - {*_WORD.findall(known)}:
         parts = word.replace("\\ ", " ").split("@")
         if len(parts) > _MAX_NAMES:
             raise Unmapped
