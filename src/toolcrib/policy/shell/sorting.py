@@ -57,11 +57,15 @@ class _Sorter:
         self.waiting: tuple[str, ProgramOption] | None = None
         self.before = ""  # an unlisted option, whose value may be the next word
         reads = program.closed and "read" in program.operands and not (program.wrapper or program.permutes)
+        self.below = program.closed and above
         self.late = reads and not above  # whether an option after an operand may be one more operand
 
     def read(self, words: Sequence[Word], stop_at_operand: bool) -> None:
         for index, word in enumerate(words):
             if self.waiting is not None:
+                # not each sub-command takes it for a value: `git shortlog -n --output=x`
+                if self.below and not re.fullmatch(r"-?\d+|[^-].*", word.start, re.DOTALL):
+                    self.unlisted.append(f"{self.waiting[0]} {word.start}")
                 self._give(*self.waiting, word)
                 if self.late and self.operands and not self.waiting[0].startswith("--"):
                     self._operand(word)

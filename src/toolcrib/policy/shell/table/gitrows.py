@@ -1,11 +1,11 @@
 """List git's sub-commands: the closed ones that only read, and the open ones: data."""
 
 _LOG = """\
--pursSztcmwMCRabBDWGgEiFPo -# -n= -S= -G= -L=rev* -U= -M? -C? -l= --oneline --graph --all --stat? --numstat --shortstat
+-pursSztcmwMCRabBDWGgEiFPo -# -n= -S= -G= -L=rev* -U? -M? -C? -l= --oneline --graph --all --stat? --numstat --shortstat
 --name-only --name-status --summary --patch --no-patch --cached --staged --quiet --exit-code --check --raw --abbrev?
 --abbrev-commit --decorate? --follow --reverse --merges --no-merges --first-parent --since= --until= --after=
---before= --author=* --committer=* --grep=* --format=format --pretty?=format --date= --max-count= --skip= --branches?
---tags? --remotes? --left-right --cherry-pick --color? --no-color --color-words? --word-diff? --unified=
+--before= --author=* --committer=* --grep=* --format?=format --pretty?=format --date= --max-count= --skip= --branches?
+--tags? --remotes? --left-right --cherry-pick --color? --no-color --color-words? --word-diff? --unified?
 --diff-algorithm= --ignore-space-change --ignore-all-space --find-renames? --no-renames --diff-filter= --relative?
 --no-ext-diff --no-textconv --text --function-context --merge-base --topo-order --full-history --walk-reflogs
 --summary --numbered --email --count -O=read
