@@ -356,8 +356,9 @@ async def test_a_text_that_makes_the_host_read_a_secret_asks_as_the_read(host: H
         "see\n@../.env\n": asks, "**@../.env** x": asks, "@./../.env#x": asks, "@../private/x": "pass",
         "@nope/../../.env": asks, f"@{'./' * 500}../.env": asks, "@\\\\x/../../.env": asks,
         "_@../.env_": asks, '@"x @../.env "': asks, "*@x*@../.env*": asks, "@" * 1000: asks,
-        "@dataclass a@b.example @no": "pass", "@../sub/notes.md": asks if host.name == "copilot" else "pass",
+        "@dataclass a@b.example @no": "pass", "@../sub/notes.md": "pass",
     }.items():  # fmt: skip
+        expected = asks if host.name == "copilot" else expected  # there each new name asks
         assert await host.decides(write, {"file_path": "sub/CLAUDE.md", "content": text}) == expected, text
     (host.work / "private/x").touch()
     assert await host.decides(write, {"file_path": "a.md", "content": "@private/x"}) == "deny"
@@ -382,7 +383,8 @@ async def test_a_patch_that_makes_copilot_read_a_secret_asks_as_the_read(host: H
     (host.work / "a/notes.md").write_text("see @./.env\n")
     (host.work / "link").symlink_to("a/b")
     for path, lines, expected in (
-        ("*** Add File: a/AGENTS.md", "+see @../.env", "deny"), ("*** Add File: a/AGENTS.md", "+see @./.env", "pass"),
+        ("*** Add File: a/AGENTS.md", "+see @../.env", "deny"), ("*** Add File: a/AGENTS.md", "+see", "pass"),
+        ("*** Add File: a/AGENTS.md", "+see @./new.md", "deny"), ("*** Add File: a/b.md", "+see @./.env", "pass"),
         ("*** Update File: a/notes.md", "@@\n see @./.env\n+x", "pass"),
         ("*** Update File: a/notes.md\n*** Move to: AGENTS.md", "@@\n see @./.env\n+x", "deny"),
         ("*** Add File: link/AGENTS.md", "+see @../../.env", "deny"),

@@ -16,7 +16,7 @@ from ..core.errors import ToolError
 from ..core.json_values import as_array
 from ..core.text import lazy_regex
 from .hook_events import HostEvent, HostName, Json, Unmapped, workspace_of
-from .written_files import MAX_TEXT, has_odd_name, named_files, shows_more, text_of
+from .written_files import MAX_TEXT, has_new_names, has_odd_name, named_files, shows_more, text_of
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""
@@ -135,8 +135,9 @@ def _taken_up(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Call
         if event.host == "codex":
             continue
         named = list(_named(named_files(after, folder, before), event))
-        if named and event.host == "copilot":
-            raise Unmapped  # such a file may change before it is read
+        own_text = _OF_COPILOT.search(whole) is not None
+        if event.host == "copilot" and (named or (own_text and has_new_names(after, before))):
+            raise Unmapped  # such a file may change, or come, before it is read
         yield from named
 
 

@@ -69,6 +69,11 @@ def named_files(text: str, folder: str, known: str = "") -> set[str]:
     return found
 
 
+def has_new_names(text: str, known: str) -> bool:
+    """Return whether a text names files with an `@`, there or not, that the known one does not name."""
+    return next(_names(text, known), None) is not None
+
+
 def _plain(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
