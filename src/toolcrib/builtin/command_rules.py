@@ -229,7 +229,7 @@ class CommandJudge:
 
     def _by_settings(self, command: str, place: CommandPlace) -> Judgement | None:
         """Return the judgement by the patterns and the restriction to the workspace; None if they allow the command."""
-        from ..policy.shell.judge import leaves_workspace
+        from ..policy.shell.leaving import leaves_workspace
         from ..policy.shell.reading import read_script
 
         rules = self.rules

@@ -375,32 +375,6 @@ def shown(command: Command) -> str:
     return clip(one_line(text).replace("`", "'"), _SHOWN)
 
 
-def leaves_workspace(script: Script, place: CommandPlace) -> Judgement | None:
-    """Return a denial for the first path outside the workspace (setting `restrict_to_workspace`): reads count, too."""
-    for command in script.commands:
-        for effect, word in _path_words(command):
-            spot = find_path(word, effect.cwd or command.cwd, place) if effect else find_path(word, command.cwd, place)
-            linked = links_out(spot.path, place, spot.pattern) if spot.pattern and place.on_disk else None
-            if spot.where == "outside" or linked is not None:
-                names = f"names {spot.path}, outside the workspace" if linked is None else linked.phrase
-                phrase = f"{names} (tools.exec.restrict_to_workspace)"
-                return _say(command, Finding("deny", "exec:restrict_to_workspace", phrase))
-    return None
-
-
-def _path_words(command: Command) -> Iterator[tuple[Effect | None, Word]]:
-    for effect in effects_of(command):
-        if effect.kind in PATH_KINDS and isinstance(effect.target, Word):
-            yield effect, effect.target
-    for word in command.args:
-        if word.start.startswith(("/", "~", "../", "file:")) or word.text == "..":
-            yield None, word
-        elif "=" in word.start:
-            value = word.start.partition("=")[2]
-            if value.startswith(("/", "~", "../", "file:")):
-                yield None, replace(word, parts=(value, *word.parts[1:]))
-
-
 def brings_in(command: str, root: str) -> bool:
     """Return whether what a command prints may come from the network, by its text. A part that was not read may."""
     script = read_script(command, root, os.path.expanduser("~"))
