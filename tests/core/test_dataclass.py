@@ -12,7 +12,6 @@ from dataclasses import KW_ONLY, FrozenInstanceError, asdict, field, fields, rep
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
-import pydantic.dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -194,39 +193,6 @@ def test_init_is_compiled_once_when_a_class_is_used_often() -> None:
     assert Late(2).x == 2
     assert vars(Late)["__init__"] is compiled
     assert compiled.__qualname__.endswith("Late.__init__")
-
-
-def test_a_class_that_nobody_uses_makes_no_fields_and_no_methods() -> None:
-    @dataclass(frozen=True, slots=True)
-    class Late:
-        x: int = 1
-
-    def made() -> set[str]:
-        named = {"__dataclass_fields__", "__match_args__", "__init__", "__eq__", "__hash__"}
-        return {
-            name for name in named if isinstance(vars(Late)[name], dict | tuple) or inspect.isfunction(vars(Late)[name])
-        }
-
-    assert made() == set()
-    assert {Late(): 2}[Late(1)] == 2
-    assert made() == {"__dataclass_fields__", "__eq__", "__hash__"}
-    match Late(3):
-        case Late(x):
-            assert (x, made() >= {"__match_args__"}) == (3, True)
-
-
-def test_other_decorators_find_the_fields_of_a_parent() -> None:
-    for decorate in (dataclasses.dataclass, pydantic.dataclasses.dataclass):
-
-        @dataclass(slots=True)
-        class Parent:
-            x: int = 1
-
-        @decorate
-        class Child(Parent):
-            y: int = 2
-
-        assert (Child(y=3).x, [f.name for f in fields(Child)]) == (1, ["x", "y"])  # type: ignore[call-arg]
 
 
 def test_a_wrong_default_fails_where_the_class_is_made() -> None:
