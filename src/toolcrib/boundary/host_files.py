@@ -88,8 +88,8 @@ def host_files_in(root: str, files: Iterable[HostFile] = (), folders: Iterable[s
     """Return what lies in a folder (its real path) of our environment, of the programs of a home directory, of these
     files, of protected names that begin above it, and of what the settings of the repositories around `root` and these
     folders name."""
-    from .agent_settings import named_by_agents
     from .git_settings import named_by_git
+    from .named_by_agents import named_by_agents
 
     there = (each for each in files if each.path != root and beneath(each.path, root))
     on_path = programs_in(root, os.path.expanduser("~"), os.environ.get("PATH", ""))

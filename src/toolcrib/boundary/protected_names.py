@@ -99,7 +99,7 @@ AGENT_SETTINGS = (
     *(each.name for each in PROTECTED_NAMES if each.reason == _AGENT and each.name != _IN_HOME),
     ".vscode/mcp.json", ".zed/settings.json", ".envrc", "mise.toml", ".mise.toml",
 )  # fmt: skip
-"""Files, and folders with files, whose commands other agents, direnv and mise run (`agent_settings.py`)."""
+"""Files, and folders with files, whose commands other agents, direnv and mise run (`named_by_agents.py`)."""
 
 # The file tools ask for all of a repository's own files: next to hooks and settings there are the settings of
 # submodules and worktrees, lists of commands for a rebase, and links to other settings. Commands may change the rest,

@@ -13,10 +13,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 from .._version import __version__
-from ..boundary.agent_settings import named_by_agents
 from ..boundary.git_settings import named_by_git
 from ..boundary.host_files import environment_in
 from ..boundary.host_starts import STARTS
+from ..boundary.named_by_agents import named_by_agents
 from ..boundary.openat2 import has_openat2
 from ..boundary.programs import SYSTEM_PATH, host_environment, look_up, packaged
 from ..boundary.ripgrep import find_ripgrep

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
-from toolcrib.boundary import agent_settings
-from toolcrib.boundary.agent_settings import named_by_agents
+from toolcrib.boundary.named_by_agents import named_by_agents
 from toolcrib.policy.requests import ApprovalRequest, Decision
 
 HOOK = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "%s"}]}]}}'
@@ -113,7 +112,7 @@ def test_settings_that_are_no_plain_file(tmp_path: Path) -> None:
 def test_a_folder_without_settings_costs_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.boundary.git_index.SETTLED_NS", -1)
     assert named(tmp_path) == {}
-    monkeypatch.setattr(agent_settings.os.path, "lexists", lambda path: pytest.fail(path))
+    monkeypatch.setattr(os.path, "lexists", lambda path: pytest.fail(path))
     assert named(tmp_path) == {}
 
 
