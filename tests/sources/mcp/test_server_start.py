@@ -71,7 +71,9 @@ def test_a_python_server_of_all_workspaces_loads_none_of_their_modules(tmp_path:
 def _closed(folder: Path, doubts: list[Any], accepted: list[str]) -> Upstream:
     """A server that cannot be reached, with what is said of its files before each start."""
     starts: Any = SimpleNamespace(
-        doubt=lambda start: doubts.pop(0), accept=lambda start, digest: accepted.append(digest)
+        doubt=lambda start: doubts.pop(0),
+        accept=lambda start, digest: accepted.append(digest),
+        made=lambda start, could: None,
     )
     services = ClientServices(folder, ListCache(folder / "lists"), folder / "tokens", {}, starts=starts)
     server = Upstream(server_config("a", {"command": "x"}), services, Relay(), lambda server, listing: None)
