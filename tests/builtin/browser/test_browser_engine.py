@@ -121,6 +121,13 @@ async def test_a_crash_is_said_and_the_next_page_starts_it_again(room: Room) -> 
     assert len(list((room.state.path / "browser").iterdir())) == 1
 
 
+async def test_without_a_page_a_ref_leads_to_none(room: Room) -> None:
+    """So after the last one is closed, and in the moment between the end of a browser's pages and its own."""
+    page = await room.ok("browser_open", url=room.site({"/": "<button>B</button>"}).url())
+    await room.ok("browser_tabs", action="close", tab=1)
+    assert "browser_open opens one" in await room.refused("browser_click", ref=ref_of(page, "button"))
+
+
 async def test_a_crash_in_the_middle_of_a_call(room: Room) -> None:
     site = room.site({"/": "<h1>Hi</h1>"})
     await room.ok("browser_open", url=site.url())

@@ -145,9 +145,12 @@ class BrowserSession:
         found = self.tabs.get(self.current if number is None else number)
         if found is not None:
             return found
-        if not self.tabs:
-            raise ToolError("no page is open; browser_open opens one")
+        self._need_tab()
         raise ToolError(f"there is no tab {number}; there are {', '.join(map(str, self.tabs))}")
+
+    def _need_tab(self) -> None:
+        if not self.tabs:  # closed, or the browser ended a moment ago
+            raise ToolError("no page is open; browser_open opens one")
 
     async def new_tab(self) -> Tab:
         """Open an empty tab and make it the current tab. Raises ToolError if there are too many tabs."""
@@ -379,6 +382,7 @@ class BrowserSession:
         """Return the element of a ref. Raises ToolError, with the advice to look again, if it no longer exists."""
         found = self.find(ref)
         if found is None:
+            self._need_tab()
             raise ToolError(f"{ref[:40]!r} is not a ref of the last snapshot; take one with browser_snapshot")
         locator = found.tab.page.locator(f"aria-ref={found.element.handle}")
         there = 0
