@@ -151,6 +151,7 @@ async def rounds(place: Place, what: str, count: int, harm: Callable[[random.Ran
         await settled(schedules)
         statuses = [await engine.result(job_id, 900) for job_id in jobs]
         await reported(place, [status for status in statuses if status.job.kind == "call"])
+        await all_ended(engine)
         place.workers[-1].communicate(timeout=60)
         assert place.workers[-1].returncode == 0
         beats = [status for status in await engine.jobs(limit=100_000) if status.job.body.get("tool") == "beat"]
@@ -270,6 +271,13 @@ async def settled(schedules: Schedules) -> None:
     """Wait until each run of a schedule has ended, and those for one moment are deleted."""
     async with asyncio.timeout(900):
         while any(each.open_runs or each.name != "beat" for each in schedules.list()):
+            await asyncio.sleep(0.2)
+
+
+async def all_ended(engine: JobEngine) -> None:
+    """Wait until the jobs have ended that others began: subagents in the background, and turns after a report."""
+    async with asyncio.timeout(900):
+        while await engine.jobs(states=("queued", "running", "parked"), limit=1):
             await asyncio.sleep(0.2)
 
 
