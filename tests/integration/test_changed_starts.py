@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,31 @@ async def test_a_start_asks_while_a_command_could_make_what_it_loads(world: Worl
         await box.call("mcp_notes_echo", {"text": "x"})
     asked = ["could make now" in reason for reason in world.asked]
     assert asked == ([True] if script == "server.py" else [])
+
+
+@pytest.mark.parametrize("imports", ["json", "json, helper"])
+async def test_a_hook_loads_nothing_that_a_command_makes_while_it_starts(world: World, imports: str) -> None:
+    """Python does not look in the top folder for a script that imports nothing there; else the hook does not start."""
+    (world.ws / "helper.py").touch()
+    mark = f"open({str(world.marker)!r}, 'w').write(json.__file__)"
+    (world.ws / "hook.py").write_text(f"import {imports}\n{mark}\n")
+    (world.ws / "wait.sh").write_text("sleep 60")
+    command = f"{sys.executable!r}, '{world.ws}/hook.py'"
+    world.config.write_text(world.config.read_text().replace(f"'{world.ws}/notify.sh'", command))
+    async with world.open(mode="autonomous", start_servers=False) as box:
+        hook = declared_starts(box.settings)[0]
+        words, env = box.starts.checked(hook)
+        assert ("PYTHONSAFEPATH" in env) == (imports == "json")
+        subprocess.run(words, env=env, check=True)  # it works, as before
+        await box.call("exec", {"command": "sh wait.sh", "background": True})
+        if imports != "json":
+            with pytest.raises(StartRefused, match=r"could make now.*a folder of its own"):
+                box.starts.checked(hook)
+            return
+        words, env = box.starts.checked(hook)
+        (world.ws / "json.py").write_text("dumps = None\n")  # as the command could, after the check
+        subprocess.run(words, env=env, check=True)
+        assert str(world.ws) not in world.marker.read_text()
 
 
 async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(

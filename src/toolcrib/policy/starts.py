@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ..boundary.host_file import HostFile, both_names
+from ..boundary.host_file import HostFile, both_names, new_modules_of
 from ..boundary.own_files import read_regular, replace_file
 from ..boundary.programs import host_environment, look_up
 from ..boundary.scripts import Loaded, fingerprint, host_files_of, loaded_by, modules_of
@@ -26,6 +26,8 @@ _SHOWN = 8
 _ABSENT = "absent"  # as in a fingerprint
 _CACHE = "PYTHONPYCACHEPREFIX"
 """Lets Python keep and look for compiled modules elsewhere: next to a module, a command could make one."""
+_SAFE_PATH = "PYTHONSAFEPATH"
+"""Lets Python (3.11 on) look for no modules in the folder of a script, nor in the current one."""
 
 
 class StartRefused(ToolError):
@@ -109,12 +111,13 @@ class Starts:
     def checked(self, start: DeclaredStart) -> tuple[list[str], dict[str, str]]:
         """Return the command to start, and its environment. Raises ToolError if it must not start, ConfigError or
         OSError if that cannot be known."""
-        return self.command(start.words), {**self.environment(), **self.check(start)}
+        return self.command(start.words), {**self.environment(), **self.check(start, safe_path=True)}
 
-    def check(self, start: DeclaredStart) -> dict[str, str]:
+    def check(self, start: DeclaredStart, *, safe_path: bool = False) -> dict[str, str]:
         """Store the fingerprint at the first start, and return variables for the environment. Raises StartRefused if it
         is another one now, or if a command that still runs may have made what is not in it; ConfigError or OSError if
-        it cannot be stored."""
+        it cannot be stored. `safe_path`: where a script imports nothing of the top folder that it lies in, Python does
+        not look there; else nothing starts while a command runs that could make a module there."""
         if self._store is None:
             return {}
         loaded = self._loaded(start)
@@ -127,7 +130,18 @@ class Starts:
         if known is None:
             self._keep(start, now)
         compiled = any(path.endswith(".pyc") for path in loaded.shadows)
-        return {_CACHE: str(self._store.parent / "pycache")} if compiled else {}
+        variables = {_CACHE: str(self._store.parent / "pycache")} if compiled else {}
+        if not safe_path or not loaded.modules:
+            return variables
+        if not _imports_beside(start, loaded):
+            return {**variables, _SAFE_PATH: "1"}
+        new = [each.path for folder in loaded.modules for each in new_modules_of(folder, "")]
+        if made := self.made(start, new, could=True):
+            raise StartRefused(
+                f"{made}. End that one first (exec_session lists and ends those in the background), or put the script "
+                "into a folder of its own"
+            )
+        return variables
 
     def doubt(self, start: DeclaredStart) -> StartDoubt | None:
         """Return what changed since the command was trusted; None if nothing did, or if it was never started."""
@@ -211,6 +225,13 @@ class Starts:
 
 def _state_of(loaded: Loaded) -> dict[str, str]:
     return modules_of(loaded) | fingerprint(loaded)
+
+
+def _imports_beside(start: DeclaredStart, loaded: Loaded) -> bool:
+    """Return whether a command imports modules that are in a folder in which Python looks for every module."""
+    named = {os.path.realpath(os.path.join(start.cwd, word)) for word in start.words if "\0" not in word}
+    there = {path for path in loaded.hashed if os.path.dirname(path) in loaded.modules and os.path.lexists(path)}
+    return any(path.endswith(".py") or os.path.isdir(path) for path in there - named)
 
 
 def _digest(files: Mapping[str, str]) -> str:
