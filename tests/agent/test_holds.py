@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from toolcrib import tool
-from toolcrib.agent import Agent, RunLimits, client
-from toolcrib.agent import store as stores
+from toolcrib.agent import Agent, RunLimits, client, session_rows
 from toolcrib.agent.client import HttpModel
 from toolcrib.agent.history import ModelCall, ModelTurn, ResultTurn, Stop, Text, TokenUsage, user
 from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, UsageSeen
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.session import AgentSession
-from toolcrib.agent.store import SessionError, SessionStore
+from toolcrib.agent.session_lock import SessionError
+from toolcrib.agent.store import SessionStore
 from toolcrib.config.agent_settings import AgentSettings
 from toolcrib.core.call import ToolCall
 from toolcrib.record.connection import RecordError
@@ -202,9 +202,9 @@ def test_ids_that_are_taken_and_a_clock_that_is_set_back(
 ) -> None:
     store = SessionStore(StateFolder.for_workspace(tmp_path / "work", tmp_path / "state", url=record))
     ids = iter(["a", "a", "b", "b", "c"])
-    monkeypatch.setattr(stores, "new_id", lambda: next(ids))
+    monkeypatch.setattr(session_rows, "new_id", lambda: next(ids))
     clock = iter(range(1_000_000, 0, -1))
-    monkeypatch.setattr(stores.time, "time", lambda: float(next(clock)))
+    monkeypatch.setattr(session_rows.time, "time", lambda: float(next(clock)))
     for name in ("a", "b", "c"):
         assert store.create(model="m", system="s").id == name
         assert store.get("last").id == name

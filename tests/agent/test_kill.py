@@ -27,7 +27,8 @@ import pytest
 
 from toolcrib.agent.history import Compaction, ModelCall, ModelTurn, ResultTurn, TokenUsage, UserTurn
 from toolcrib.agent.session import AgentSession
-from toolcrib.agent.store import SessionRow, SessionStore
+from toolcrib.agent.session_rows import SessionRow
+from toolcrib.agent.store import SessionStore
 from toolcrib.agent.waiting import subagent_waits
 from toolcrib.cli.exit_codes import INTERRUPTED, REFUSED
 from toolcrib.jobs.engine import Job

@@ -22,7 +22,7 @@ from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken,
 from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, Text, UserTurn, for_model, user
 from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed, Wire
 from toolcrib.agent.scripted import ScriptedModel
-from toolcrib.agent.store import SessionError
+from toolcrib.agent.session_lock import SessionError
 from toolcrib.agent.wires.chat_completions import ChatWire
 from toolcrib.agent.wires.messages import MessagesWire
 from toolcrib.agent.wires.quirks import quirks_of

@@ -24,7 +24,8 @@ from toolcrib.agent.history import user
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.session import AgentSession
 from toolcrib.agent.session_lease import LeaseOver
-from toolcrib.agent.store import SessionError, SessionStore
+from toolcrib.agent.session_lock import SessionError
+from toolcrib.agent.store import SessionStore
 from toolcrib.cli.agent import conversation
 from toolcrib.cli.agent.chat_commands import command_of
 from toolcrib.cli.agent.conversation import Conversation

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .limits import RunLimits
     from .model import Model, ModelError
     from .session import AgentSession
+    from .session_lock import SessionError
     from .skills import plugin_skills, texts_to_trust
-    from .store import SessionError
 
 __all__ = [
     "Agent", "AgentEvent", "AgentSession", "ChannelHost", "Image", "InboundMessage", "MessageBus", "Model",
@@ -29,7 +29,7 @@ _HOMES = {
     "Agent": "agent", "AgentEvent": "events", "AgentSession": "session", "ChannelHost": "channel_host",
     "Image": "history", "InboundMessage": "bus", "MessageBus": "bus", "Model": "model", "ModelError": "model",
     "ModelPlace": "choose", "OutboundMessage": "bus", "Outcome": "events", "RunLimits": "limits",
-    "SessionError": "store", "UserTurn": "history", "model_findings": "find_model", "plugin_skills": "skills",
+    "SessionError": "session_lock", "UserTurn": "history", "model_findings": "find_model", "plugin_skills": "skills",
     "texts_to_trust": "skills",
 }  # fmt: skip
 

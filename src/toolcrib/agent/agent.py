@@ -31,10 +31,12 @@ from .prompt import now, system_prompt
 from .reply_calls import known_result
 from .session import AgentSession
 from .session_labels import note_changes, note_entries, note_history, note_message, note_record, note_report
+from .session_lock import NoSuchSession
+from .session_rows import SessionRow
 from .skill_limits import SkillLimits
 from .skills import ReadSkillTool, find_skills, left_out, plugin_skills, skills_prompt
 from .stopping import TurnCancelled, stoppable
-from .store import NoSuchSession, SessionRow, SessionStore
+from .store import SessionStore
 from .structured import AnswerForm, AnswerSchema
 from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
 from .todo import TodoTool

@@ -27,7 +27,9 @@ from .history import (
     whole_characters,
 )
 from .history import UNANSWERED as NOT_RUN
-from .store import NoSuchSession, SessionRow, SessionStore, Stop
+from .session_lock import NoSuchSession
+from .session_rows import SessionRow, Stop
+from .store import SessionStore
 from .todo import plan_text
 
 P = ParamSpec("P")

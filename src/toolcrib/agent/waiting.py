@@ -11,7 +11,8 @@ from .session_lock import SessionTaken
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
     from .events import Outcome
-    from .store import SessionRow, SessionStore
+    from .session_rows import SessionRow
+    from .store import SessionStore
 
 Waits = dict[str, Any]
 """One call that waits: its `kind` (approval or question), `run_id`, `tool`, and the `approval` with its `reason`, or

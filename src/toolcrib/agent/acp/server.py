@@ -41,7 +41,8 @@ from ...config import load_settings
 from ...core.errors import ToolcribError
 from ...record.state import StateFolder
 from ..agent import Agent
-from ..store import SessionError, SessionStore
+from ..session_lock import SessionError
+from ..store import SessionStore
 from ..waiting import waits_of
 from . import updates
 from .editor_session import EditorSession, when

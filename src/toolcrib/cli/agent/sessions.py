@@ -15,7 +15,7 @@ from ..reader import Argument, CliCommand, Option, group
 if TYPE_CHECKING:
     from ...agent.history import Entry
     from ...agent.session import AgentSession
-    from ...agent.store import Stop
+    from ...agent.session_rows import Stop
     from ...record.rows import ApprovalRow
 
 SessionId = Annotated[

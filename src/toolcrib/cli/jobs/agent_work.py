@@ -125,7 +125,7 @@ class AgentJobs:
     ) -> Outcome | None:
         """Run a session, as soon as no other process runs it. None if it has nothing to do any more."""
         from ...agent.events import Outcome
-        from ...agent.store import SessionError
+        from ...agent.session_lock import SessionError
 
         events: asyncio.Queue[tuple[str, Any] | None] = asyncio.Queue()
         telling = asyncio.create_task(_tell(events, order.emit))
@@ -200,7 +200,7 @@ class AgentJobs:
 
     async def has_read(self, session_id: str) -> bool:
         """Return whether a session has nothing to do, or is gone."""
-        from ...agent.store import SessionError
+        from ...agent.session_lock import SessionError
 
         try:
             return await shared_threads.run(self._is_done, session_id)
@@ -218,7 +218,7 @@ class AgentJobs:
 
     async def _tell_session(self, report: Report, session_id: str) -> None:
         from ...agent.history import user
-        from ...agent.store import SessionError
+        from ...agent.session_lock import SessionError
 
         try:
             await shared_threads.run(self._store.get, session_id)

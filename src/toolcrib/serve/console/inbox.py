@@ -24,7 +24,7 @@ from .rules import Build, allowed_by
 from .sessions import askers
 
 if TYPE_CHECKING:
-    from ...agent.store import SessionRow
+    from ...agent.session_rows import SessionRow
 
 PER_PAGE = 50
 """How many waiting calls a page has; the oldest first."""

@@ -41,7 +41,8 @@ from .rules import Build
 
 if TYPE_CHECKING:
     from ...agent.history import CallResult, Entry, ModelCall
-    from ...agent.store import SessionRow, SessionStore, Stop
+    from ...agent.session_rows import SessionRow, Stop
+    from ...agent.store import SessionStore
     from ...agent.waiting import Waits
 
 MAX_SESSIONS = 100
