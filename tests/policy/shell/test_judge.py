@@ -258,7 +258,7 @@ def test_everyday_commands_ask_little_behind_a_wall(tmp_path: Path) -> None:
 
 SHIFTING = """
 f() { echo x; }; f | eval ls | trap 'echo x' EXIT | export LC_ALL=C; ls | pushd src; ls | exec ls | bash -c ls
-ls 3< README.md | cat 0>&1 | set -f; ls | shopt -s nullglob; ls | let i=1; ls | ls 2>&- | busybox ls
+set -f; ls | shopt -s nullglob; ls | let i=1; ls | ls 2>&- | busybox ls
 LANG=C; ls | readonly x=1; ls | for LANG in C; do ls; done | unset x; ls
 """
 PLAIN = """
@@ -275,6 +275,9 @@ def test_without_a_wall_only_plain_lines_are_allowed(tmp_path: Path) -> None:
     for command in re.split(r" \| |\n", SHIFTING.strip()):
         found = judge_command(command, alone)
         assert (found.verdict, found.rule, found.unknown) == ("ask", "shell:shifting", True), command
+    for command in ("ls 3< README.md", "cat 0>&1", "ls 1< README.md > /dev/stdout"):
+        found = judge_command(command, PLACE)
+        assert (found.verdict, found.rule, found.unknown) == ("ask", "shell:descriptor", True), command
         assert judge_command(command, walled).rule != "shell:shifting", command
     for command, part in (("sh -c ls", "`ls` is run by sh"), ("f() { ls; }; f", "`ls` is in a function"),
                           ("X=1; ls", "`X=1` changes what other parts mean"),

@@ -463,21 +463,28 @@ _TRAP = "cat <<X\nrm -rf foo\nX\n"  # a command, once what is before it has take
         (f"bash <<'E'\nwhile read x; do break; done\n{_TRAP}E", False),
         (f"bash <<'E'\nhead -c 8 /dev/../dev/stdin\n{_TRAP}E", False),
         (f"{{ head -c 8 </dev/stdin; bash; }} <<'E'\n{_TRAP}E", False),
-        (f"{{ head -c 8; x=$(cat); eval \"$x\"; }} <<'E'\n{_TRAP}E", False),
-        ("bash <<'E'\nls | head -n 1\ncat f\ngrep -e x f\nls 2>&1 2>/dev/null\nE", True),
+        ("bash <<'E'\nls\nE", False),
+        ("echo ls | sh", False),
         ("{ head -n 1; sort; } <<E\nb\nE", True),
         ("echo x | bash -c 'head -n 1'", True),
     ],
 )
-def test_a_command_that_takes_a_part_of_the_script_is_a_problem(text: str, sure: bool) -> None:
+def test_a_script_on_the_input_of_a_shell_is_a_problem_as_its_commands_may_take_parts_of_it(
+    text: str, sure: bool
+) -> None:
     assert (read(text).problems == ()) == sure
+
+
+def test_what_is_left_of_a_shared_input_is_not_known() -> None:
+    assert last(f"{{ head -c 8; x=$(cat); eval \"$x\"; }} <<'E'\n{_TRAP}E") == [None]
+    assert last("x=$(echo 'rm -rf /' | cat); eval \"$x\"") == RM
 
 
 @pytest.mark.parametrize(
     ("text", "sure"),
     [("read v\n", False), ("cat\n", False), ("exec <f\n", False), ("alias ls=rm\n", False), ("ls() { rm x; }\n", False),
      ("cat <<X\n", False), ("cat <<X\nit's\nX\n", True), ("!!:s/echo //\n", False), ("^echo ^^\n", False),
-     ("cd src; [ ! -e x ] && cat y\n", True)],
+     ("cd src; [ ! -e x ] && ls y\n", True)],
 )  # fmt: skip
 def test_what_a_shell_gets_as_input_can_change_what_the_next_input_means(text: str, sure: bool) -> None:
     assert (read_script(text, CWD, HOME, typed=True).problems == ()) == sure

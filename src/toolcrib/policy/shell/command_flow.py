@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 from .inline_code import HIDES
-from .parts import Command, Redirect, Script, Stdin, Word
-from .sorting import sort_words
+from .parts import Command, Script, Word
 from .table import lookup
 from .table.wordlist import words
 
@@ -62,72 +60,14 @@ def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
 
 
 _TAKERS = words("read mapfile readarray xargs gxargs dd tee sponge tr bc factor tar gtar bsdtar openssl split")
-_GIVE_PATTERN = ("-e", "-f", "--regexp", "--file", "--expression", "--source")
 
 
-def sharing(commands: Iterable[Command], typed: Stdin | None) -> Iterator[Command]:
-    """Yield commands that take a part of an input from which another one reads code: what that runs is not what was
-    read. `typed` is the input from which the shell gets the whole script."""
-    takers: dict[int, list[Command]] = {id(typed): []} if typed is not None else {}
-    again: list[Command] = []  # those that give an input a further number, or the shell another input
-    for command in commands:
-        stdin = command.stdin
-        again += [command] if any(_numbers_input(command, each) for each in command.redirects) else []
-        if stdin is not None and (stdin is typed or stdin.text is not None) and _takes_input(command):
-            takers.setdefault(id(stdin), []).append(command)
-    for key, found in takers.items():
-        found += again
-        if key == id(typed) or (len(found) > 1 and any(map(_passes_on, found))):
-            yield from (each for each in found if each.program not in SHELLS)
-
-
-def opens_output(commands: Iterable[Command]) -> bool:
-    """Return whether a script may give its output the number of a file that is open for reading: then `/dev/stdout` is
-    that file, which a second opening can write (`1<a >/dev/stdout`)."""
-    every = [each for command in commands for each in command.redirects]
-    if not any(each.op in ("<", "<>") for each in every):
-        return False
-    onto = [each for each in every if (each.fd or (each.op == ">&" and each.fd is None)) in (1, 2, True)]
-    return any("<" in each.op or (each.op == ">&" and (each.target and each.target.text) not in _OUT) for each in onto)
-
-
-_OUT = ("1", "2", "-", "1-", "2-")
-
-
-def _takes_input(command: Command) -> bool:
-    """Return whether a command reads its input: one that runs code may, and one that prints unless it names a file."""
+def takes_input(command: Command) -> bool:
+    """Return whether a command may read its input: one that runs code may, and one that reads files."""
     name = command.program or ""
-    if name in SHELLS:
-        return not any(re.match(r"-\w*c", word.start) for word in command.args)
-    if name in _TAKERS or name in INTERPRETERS or any(_is_input(command, word) for word in command.args):
-        return True
     known = lookup(name)
     roles = known.operands.replace("*", "").split() if known is not None else []
-    if known is None or known.wrapper or known.subs is not None or {"read", "packed"}.isdisjoint(roles):
-        return False
-    call = sort_words(name, known, command.args, command)
-    if call.has("-r", "-R", "--recursive", "--files") and name.endswith("grep"):
-        return False
-    files = call.operands[0 if roles[0] != "text" or call.has(*_GIVE_PATTERN) else 1 :]
-    return sum(bool(word.text) for word in files) < (2 if name == "cmp" else 1)
-
-
-def _passes_on(command: Command) -> bool:
-    """Return whether code comes from the input of a command: it runs it, or prints it for another one."""
-    return command.program in SHELLS | {"cat", "tee"} or (command.program in INTERPRETERS and _reads_code(command))
-
-
-def _is_input(command: Command, word: Word) -> bool:
-    path = posixpath.normpath(posixpath.join(command.cwd or "/", word.start))
-    return word.text == "-" or (path.startswith(("/dev/", "/proc/")) and path != "/dev/null")
-
-
-def _numbers_input(command: Command, redirect: Redirect) -> bool:
-    """Return whether a redirection gives the input a further number (`3<&0`), or the shell another input."""
-    if not redirect.fd or redirect.target is None:
-        return "<" in redirect.op and command.name == "exec"
-    copies = redirect.op in ("<&", ">&")
-    return not (redirect.target.text or "").strip("0") if copies else _is_input(command, redirect.target)
+    return name in INTERPRETERS | _TAKERS or not {"read", "packed"}.isdisjoint(roles)
 
 
 _SWEEPERS = words("rm rmdir unlink shred mv chmod chown chgrp truncate tee dd cp ln chattr")

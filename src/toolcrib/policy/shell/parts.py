@@ -89,6 +89,19 @@ class Redirect:
     target: Word | None
     text: Word | None = None
 
+    @property
+    def closes(self) -> bool:
+        """Return whether it closes a descriptor."""
+        return self.op == ">&" and self.target is not None and self.target.text == "-"
+
+    @property
+    def moves(self) -> bool:
+        """Return whether it gives a descriptor in another way than usual (`3<f`, `0>&3`)."""
+        if self.op == ">&":
+            usual = self.closes or (self.target is not None and self.target.text in ("1", "2"))
+            return self.fd not in (None, 1, 2) or not usual
+        return (self.fd or 0) > (0 if "<" in self.op else 2) or self.op in ("<&", "<>")
+
 
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 

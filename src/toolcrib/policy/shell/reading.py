@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 
 from ...boundary.programs import named_programs
 from ...core.text import lazy_regex
-from .command_flow import SHELLS, opens_output, sharing
+from .command_flow import SHELLS, takes_input
 from .function_calls import uncalled
 from .grammar import parse
 from .parts import Command, Problem, Script, Stdin
@@ -57,10 +57,12 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
     try:
         reader.text(command, only_sh())
         uncalled(reader)
-        for each in sharing(reader.commands, own):
-            reader.problem(Unsure("it takes a part of a script as its input", each.source, "shell:unknown-code"))
-        if opens_output(reader.commands):
-            reader.problem(Unsure("its output may be a file that is open for reading", command[:60]))
+        for each in reader.commands:
+            if own is not None and each.stdin is own and takes_input(each):
+                reader.problem(Unsure("it takes a part of a script as its input", each.source, "shell:unknown-code"))
+            if any(redirect.moves for redirect in each.redirects):
+                what = "it gives a descriptor that is not usual, and may write what is open for reading"
+                reader.problem(Unsure(what, each.source, "shell:descriptor"))
         given = {command.program for command in reader.commands} if typed else set[str | None]()
         if typed and (reader.defined or not given.isdisjoint(("alias", "fc")) or _HISTORY.search(command)):
             reader.problem(Unsure("it gives later input another meaning, or repeats earlier input", command[:60]))
@@ -109,12 +111,8 @@ def shifting(script: Script) -> tuple[Command, str] | None:
             return each, shifts
         if not each.words and any(name != name.lower() for name, _ in each.assigns):  # programs may obey it
             return each, shifts
-        for redirect in each.redirects:
-            output = redirect.op == ">&" and redirect.target is not None and redirect.target.text in ("1", "2")
-            if redirect.op in (">&", "<&", "<>") and not (output and redirect.fd != 0):
-                return each, shifts
-            if (redirect.fd or 0) > 2:
-                return each, shifts
+        if any(redirect.closes for redirect in each.redirects):
+            return each, shifts
     return None
 
 

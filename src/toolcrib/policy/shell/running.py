@@ -79,6 +79,8 @@ def read_text(reader: ScriptWalk, inner: Inner, stdin: Stdin | None) -> bool:
     script = inner.script if not inner.reads else stdin.text if stdin is not None else None
     text = script.text if script is not None else None
     if text is not None and "\0" not in text:
+        if inner.reads:
+            reader.problem(Unsure("a shell reads its commands from its input", text[:60], "shell:script-input"))
         reader.text(text, inner.posix)
         return True
     if script is not None and not inner.reads:

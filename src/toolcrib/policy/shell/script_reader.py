@@ -13,6 +13,7 @@ from ...core.text import lazy_regex
 from . import expansion, tree
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
+from .command_flow import takes_input
 from .function_calls import calls, fork_bomb
 from .grammar import parse
 from .lexer import NAME
@@ -257,7 +258,10 @@ class Reader(ScriptWalk):
         self.apart(lambda: self.items(body))
         self.stdin = stdin
         found = tuple(self.commands[mark:])
-        return produced(self, body[0].node, found) if len(body) == 1 and not body[0].background else None, found
+        shared = stdin is not None and any(each.stdin is stdin and takes_input(each) for each in found)
+        if len(body) != 1 or body[0].background or shared:  # of a shared input, others may have taken a part
+            return None, found
+        return produced(self, body[0].node, found), found
 
     # tree.Simple commands
 
