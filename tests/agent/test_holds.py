@@ -22,6 +22,8 @@ from toolcrib.agent.session_lock import SessionError
 from toolcrib.agent.store import SessionStore
 from toolcrib.config.agent_settings import AgentSettings
 from toolcrib.core.call import ToolCall
+from toolcrib.core.events import CallFinished
+from toolcrib.core.output import ToolOutput
 from toolcrib.record.connection import RecordError
 from toolcrib.record.state import StateFolder
 from toolcrib.testing import FakeApprover, temporary_toolbox
@@ -119,7 +121,9 @@ async def test_a_new_message_after_an_interruption_does_not_say_that_a_call_neve
 
 
 @pytest.mark.usefixtures("record")
-async def test_a_lost_turn_of_results_is_reported_and_its_effect_is_not_repeated() -> None:
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_lost_turn_of_results_is_reported_and_its_effect_is_not_repeated(late: bool) -> None:
+    """`late`: a worker whose network was cut stores after all others that the call had asked."""
     ran: list[int] = []
 
     @tool(category="filesystem_write")
@@ -129,10 +133,16 @@ async def test_a_lost_turn_of_results_is_reported_and_its_effect_is_not_repeated
         return "done it"
 
     async with agent({"calls": [call("effect")]}, {"text": "ok"}, tools=[effect], approve=FakeApprover("yes")) as made:
-        session = made.new_session()
+        session, events = made.new_session(), list[CallFinished]()
+        made.box.registry.events.subscribe(
+            lambda event: events.append(event) if isinstance(event, CallFinished) else None
+        )
         await made.run("go", session)
         made.store.cut(session.id, 2)
         again = made.session(session.id)
+        if late:
+            made.box.registry.events.emit(replace(events[-1], output=ToolOutput.error("it asks", "pending")))
+            made.box.audit.flush()
         assert (await made.run(None, again)).state == "done"
         assert "its output was lost" in texts(again)[0]
         assert ran == [1]

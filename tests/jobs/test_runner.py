@@ -15,8 +15,10 @@ import pytest
 from toolcrib import tool
 from toolcrib.builtin.tool_search import search_tools
 from toolcrib.config.settings import MADE_IN_CODE
+from toolcrib.core.call import Call
 from toolcrib.core.caller import Caller
 from toolcrib.core.context import REFUSES, ToolContext
+from toolcrib.core.interfaces import Grant
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.jobs import runner
 from toolcrib.jobs.bodies import KNOWN_BY, CallBody
@@ -402,21 +404,35 @@ async def test_a_call_that_only_reads_is_repeated_after_a_failure() -> None:
         assert {"done": 1.0, "total": 2.0, "message": "half"} in [event.data for event in events]
 
 
-async def test_a_worker_without_its_lease_has_no_effect() -> None:
+@pytest.mark.parametrize("when", ["before its intent", "while its intent is committed"])
+async def test_a_worker_without_its_lease_has_no_effect(when: str) -> None:
     async with jobs(yes=True) as made:
+        stages, lost = made.box.registry.stages, when == "before its intent"
+        commit = stages.intent
+        assert commit is not None
 
-        class Lost:
+        class Run:
             attempt, signals, cut_off = 1, (), False
 
             async def emit(self, kind: str, data: Any) -> None: ...
 
             def check(self) -> None:
-                raise OSError("the lease is lost")
+                if lost:
+                    raise OSError("the lease is lost")
 
-        run: JobRun = Lost()
+        async def slowly(call: Call, grant: Grant) -> None:
+            nonlocal lost
+            if (waiting := commit(call, grant)) is not None:
+                await waiting
+            lost = True  # its network was cut, and another worker goes on
+
+        stages.intent = slowly
+        run: JobRun = Run()
         job = Job("call", CallBody(tool="launch", arguments={"what": "x"}, asks="always_allow").to_json())
-        outcome = await JobRunner(made.box, made.waits)(job, run)
+        with effects_guarded(made.box):
+            outcome = await JobRunner(made.box, made.waits)(job, run)
         assert outcome.state == "failed" and "was not run" in outcome.reason and not ran
+        stages.intent = commit
 
 
 async def test_the_calls_of_a_run_count_in_a_worker_of_another_process() -> None:

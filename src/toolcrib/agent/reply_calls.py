@@ -127,14 +127,14 @@ def known_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCa
     rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=1000)
     if not rows or (tool is not None and tool.is_read_only):
         return None
-    last = rows[-1]
-    begun = last["kind"] == "intent" or last["intent"] is not None
-    if not begun and last["outcome"] != "ok":
+    # The rows of two workers may be in any order: one that was cut off stores late that the call had asked.
+    ran = [r["outcome"] for r in rows if r["kind"] != "intent" and (r["intent"] is not None or r["outcome"] == "ok")]
+    if not ran and all(row["kind"] != "intent" for row in rows):
         return None  # refused, asked about or cancelled, before it had an effect
-    if last["kind"] == "intent" or last["outcome"] == "cancelled":
+    if not ran or ran[-1] == "cancelled":
         said = "This call began to run, and was interrupted. It may have had all, some or none of its effects."
     else:
-        said = f"This call ran (outcome: {last['outcome']}), but its output was lost when the process ended."
+        said = f"This call ran (outcome: {ran[-1]}), but its output was lost when the process ended."
     return CallResult(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
 
 

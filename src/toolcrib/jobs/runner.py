@@ -280,18 +280,27 @@ class _Progress:
             await self._run.emit("progress", {"done": done, "total": total, "message": message})
 
 
+async def _checked_again(commit: Awaitable[None], run: JobRun) -> None:
+    """Wait for the commit of an intent, which a network that is cut may delay until another worker has the job."""
+    await commit
+    run.check()
+
+
 @contextmanager
 def effects_guarded(box: Toolbox) -> Generator[None]:
-    """Ask the engine before each effect of a job, within this block, whether this worker may still act for it."""
+    """Ask the engine before each effect of a job, within this block, whether this worker may still act for it: before
+    its intent is committed, and after that."""
     stages = box.registry.stages
     intent = stages.intent
     assert intent is not None
 
     def guarded(call: Call, grant: Grant) -> Awaitable[None] | None:
         run = _current.get()
-        if run is not None:
-            run.check()
-        return intent(call, grant)
+        if run is None:
+            return intent(call, grant)
+        run.check()
+        waiting = intent(call, grant)
+        return None if waiting is None else _checked_again(waiting, run)
 
     stages.intent = guarded
     try:
