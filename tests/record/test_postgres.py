@@ -551,17 +551,16 @@ def test_what_a_process_of_another_machine_asked_is_free_when_it_has_ended(postg
     other.close()
 
 
-def test_all_machines_have_one_key(postgres_url: str, tmp_path: Path) -> None:
-    stores = [Approvals(postgres_url) for _ in range(4)]
-    keys: list[bytes | None] = []
+@pytest.mark.parametrize("shared", [True, False])
+def test_all_servers_have_one_key(postgres_url: str, tmp_path: Path, shared: bool) -> None:
+    stores = [Approvals(postgres_url if shared else tmp_path / "record.db") for _ in range(4)]
+    keys: list[bytes] = []
     threads = [threading.Thread(target=lambda each=each: keys.append(each.common_key())) for each in stores]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(set(keys)) == 1
-    assert len(keys[0] or b"") == 32
-    file = Approvals(tmp_path / "record.db")
-    assert file.common_key() is None
-    for each in (*stores, file):
+    assert len(keys[0]) == 32
+    for each in stores:
         each.close()

@@ -273,9 +273,8 @@ async def test_a_no_cannot_be_turned_into_a_yes(box: Toolbox, launch: Path, conn
 async def test_a_changed_state_is_refused(box: Toolbox, launch: Path, connect: Connect) -> None:
     async with connect(box, "2026-07-28", never) as client:
         state = (await call(client, "rocket")).request_state
-        prefix, payload, mac = state.split(".")
-        flipped = payload[:10] + ("A" if payload[10] != "A" else "B") + payload[11:]
-        for bad in (f"{prefix}.{flipped}.{mac}", state + "-TAMPERED", f"{prefix}.{payload}.", "", "x" * 10_000):
+        flipped = state[:10] + ("A" if state[10] != "A" else "B") + state[11:]
+        for bad in (flipped, state + "-TAMPERED", state[:40], "", "x" * 10_000):
             await refused(client, "rocket", accept(), bad)
     assert runs(launch) == []
 

@@ -489,7 +489,7 @@ async def test_a_question_works_once_and_only_for_its_call(
         assert second.result_type == "input_required"
         assert steps == ["first", "second"]
 
-        for state in (first.request_state, again.request_state, "tc1.e30.e30", "nonsense", second.request_state + "x"):
+        for state in (first.request_state, again.request_state, "v1.e30", "nonsense", second.request_state + "x"):
             with pytest.raises(MCPError, match="requestState") as caught:
                 await client.session.call_tool(
                     "choose", {}, input_responses=yes, request_state=state, allow_input_required=True

@@ -151,11 +151,9 @@ class Approvals(RecordPart):
         )
         return self._one(sql, digest, workspace)
 
-    def common_key(self) -> bytes | None:
-        """Return a secret that all machines with this record have, made by the first one; None if it is a file."""
+    def common_key(self) -> bytes:
+        """Return a secret of 32 bytes that all servers with this record have, made by the first one."""
         with self._lock:
-            if not self._connection.shared:
-                return None
             self._connection.make_tables("common key", [_COMMON_KEY])
             insert = "INSERT INTO common_key VALUES (1, ?) ON CONFLICT (id) DO NOTHING"
             self._connection.execute(insert, [secrets.token_bytes(32)])

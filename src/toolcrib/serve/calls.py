@@ -88,8 +88,8 @@ class CallHandler:
         self.box = box
         self.registry = box.registry
         self.approvals = box.approvals
-        key = self.approvals.common_key() if self.approvals is not None else None
-        self.request_states = RequestStates(key) if key is not None else RequestStates.of_folder(box.state)
+        key = secrets.token_bytes(32) if self.approvals is None else self.approvals.common_key()
+        self.request_states = RequestStates(key)
         self.question_seconds = QUESTION_SECONDS
 
     async def handle(self, ctx: Request, wanted: WantedCall, answers: Answers | None, state: str | None) -> Answer:
@@ -211,7 +211,7 @@ class CallHandler:
     # --- questions in the 2026-07-28 protocol
 
     def _park(self, request: CallRequest, call: RunningCall) -> InputRequiredResult:
-        """Let the call wait for the answer. Its id is in a signed state and works only once."""
+        """Let the call wait for the answer. Its id is in an encrypted state and works only once."""
         transport, peer = request.transport, request.peer
         if sum(waiting.peer.caller is peer.caller for waiting in transport.waiting.values()) >= MAX_WAITING:
             call.task.cancel()

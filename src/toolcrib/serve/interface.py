@@ -11,8 +11,6 @@ from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..core.exposure import Exposure
     from ..policy.approval import ApprovalService
     from ..policy.checker import Check
@@ -26,7 +24,7 @@ class ServedTools:
     """The parts that the MCP server uses.
 
     `call` runs one call through the pipeline; calls start from `context`. A registry alone stores no approvals,
-    lists all its tools, and has neither private state nor MCP servers.
+    lists all its tools, and has no MCP servers.
     """
 
     registry: ToolRegistry
@@ -35,7 +33,6 @@ class ServedTools:
     approvals: Approvals | None = None
     approval_service: ApprovalService | None = None
     exposure: Exposure | None = None
-    state: Path | None = None
     servers: Callable[[], McpServers | None] = lambda: None
     """Returns the MCP servers behind it, if there are any now."""
     check: Callable[..., Awaitable[Check]] | None = None
@@ -55,7 +52,6 @@ def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
         box.approvals,
         box.approval_service,
         box.exposure,
-        box.state.path,
         lambda: box.servers,
         box.check,
         lambda session: box.session(session).end(),
