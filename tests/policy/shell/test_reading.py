@@ -489,3 +489,10 @@ def test_what_is_left_of_a_shared_input_is_not_known() -> None:
 def test_what_a_shell_gets_as_input_can_change_what_the_next_input_means(text: str, sure: bool) -> None:
     assert (read_script(text, CWD, HOME, typed=True).problems == ()) == sure
     assert read_script(text, CWD, HOME).problems == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["declare -n r=PATH; ls", "declare -i x=1+1", 'declare -a c="$(cat f)"', "typeset -u x=a", "export -n X"]
+)
+def test_what_attributes_make_of_a_value_is_not_computed(text: str) -> None:
+    assert "shell:evaluated" in {problem.rule for problem in read(text).problems}

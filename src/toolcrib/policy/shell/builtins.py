@@ -14,7 +14,7 @@ from .expansion import other_shell, other_time, runs_later
 from .lexer import NAME
 from .parts import Command, Word
 from .script_walk import ScriptWalk
-from .shell_state import OUTER, UNKNOWN, Value, known
+from .shell_state import OUTER, UNKNOWN, known
 from .table.wordlist import words
 from .tree import Unsure
 
@@ -44,8 +44,6 @@ def _cd(reader: ScriptWalk, command: Command) -> Directories:
         target = next((word.text for name, word in command.assigns if name == "HOME"), known(state.get("HOME")))
     if command.name == "popd" or (target or "").startswith(("-", "+")):  # an entry of the list of folders
         target = None
-    elif target == "":
-        target = "."
     state.go(target)
     return before
 
@@ -61,43 +59,27 @@ def _leave(reader: ScriptWalk, command: Command) -> Directories | None:
 
 
 def _declare(reader: ScriptWalk, command: Command) -> None:
-    """export, declare, local, readonly: assignments with attributes that may change the value (-i, -l, -n)."""
+    """export, declare, local, readonly: assignments. What attributes (-i, -a, -n) make of a text is not computed."""
     state = reader.state
-    options = "".join(word.text[1:] for word in command.args if word.text is not None and word.text[:1] in "-+")
-    if "n" in options and command.name != "export":
-        raise Unsure("a variable is another name for an unknown one", command.words[0].source)
-    local = command.name == "local" and reader.function is None
-    plain = not reader.via and not set(options) - set("axrgp") and not local
+    options = {letter for word in command.args if word.start[:1] in ("-", "+") for letter in word.start[1:]}
+    kept = options <= set("xrgp")
+    keeps = kept and not reader.via and (command.name != "local" or reader.function is not None)
     for word in command.args:
         runs_later(word.text, reader)
         match = NAME.match(word.start)
         if word.many or not word.start:
             state.forget_variables()
         elif match:
-            name = match.group()
-            rest = word.start[match.end() :]
-            if rest and not re.match(r"\w+\+?=\(", word.source):  # no array: that was read
-                _expanded_again(word, options)
-            if rest.startswith("=") and plain and "a" not in options and not rest.startswith("=("):
-                state.set(name, _behind(word, match.end() + 1))
-            elif rest or not plain:
-                state.set(name, UNKNOWN if rest.startswith("=") else OUTER)
-            if command.name == "readonly" or set(options) - set("axgp"):
+            name, rest = match.group(), word.start[match.end() :]
+            array = rest.startswith(("=(", "+=("))
+            if "n" in options or (rest and not kept and not re.match(r"\w+\+?=\(", word.source)):
+                raise Unsure("attributes change what a value means", command.source, "shell:evaluated")
+            if rest.startswith("=") and keeps and not array:
+                state.set(name, (rest[1:], *word.parts[1:]))
+            elif rest or not keeps or (reader.function is not None and command.name != "export"):
+                state.set(name, OUTER)
+            if command.name == "readonly" or not options <= set("xgp"):
                 state.lock(name)
-            if not rest and command.name in ("local", "declare", "typeset") and reader.function is not None:
-                state.set(name, UNKNOWN)
-
-
-def _expanded_again(word: Word, options: str) -> None:
-    """Raise `Unsure` if the value of an array is text: bash reads `declare -a x='(…)'` as code."""
-    value = word.text.partition("=")[2] if word.text is not None else None
-    if (value is None and not {"a", "A"}.isdisjoint(options)) or (value or "").lstrip().startswith("("):
-        raise Unsure("the elements of an array are read from text", word.source, "shell:evaluated")
-
-
-def _behind(word: Word, at: int) -> Value:
-    """Return a word's value without its first characters."""
-    return (word.start[at:], *word.parts[1:])
 
 
 def _names(reader: ScriptWalk, command: Command) -> None:
@@ -117,21 +99,14 @@ def _names(reader: ScriptWalk, command: Command) -> None:
 def _unset(reader: ScriptWalk, command: Command) -> None:
     """unset: variables and functions that may no longer exist."""
     state = reader.state
-    for word in command.args:
-        for name, (bodies, _) in list(state.functions.items()):
-            if word.text is None or word.text == name:
-                state.functions[name] = (bodies, False)
+    state.functions = {name: (bodies, False) for name, (bodies, _) in state.functions.items()}
     _names(reader, command)
 
 
 def _printf(reader: ScriptWalk, command: Command) -> None:
-    """printf -v and wait -p: one variable changes."""
-    texts = [word.text for word in command.args]
-    option = "-v" if command.name == "printf" else "-p"
-    if any(text is None or text.startswith(option) for text in texts[:1]) or (
-        option == "-p" and any((text or "").startswith("-") for text in texts)
-    ):
-        _names(reader, Command(command.words[:3]))
+    """printf -v: a variable changes."""
+    if any(word.text is None or word.text.startswith("-v") for word in command.args[:1]):
+        _names(reader, command)
 
 
 def _test(reader: ScriptWalk, command: Command) -> None:
@@ -140,13 +115,12 @@ def _test(reader: ScriptWalk, command: Command) -> None:
         runs_later(word.text, reader)
 
 
+_HARMLESS = words("-s -u -q -p extglob nullglob failglob globstar nocasematch lastpipe inherit_errexit")
+
+
 def _shopt(reader: ScriptWalk, command: Command) -> None:
     """shopt: some options change how this script would have to be read."""
-    harmless = {"extglob", "nullglob", "failglob", "globstar", "nocasematch", "lastpipe",
-                "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
-    names = [word.text for word in command.args if word.text is None or not word.text.startswith("-")]
-    letters = "".join(word.text for word in command.args if word.text is not None and word.text.startswith("-"))
-    if ("s" in letters or None in names) and not set(names) <= harmless:
+    if not all(word.text in _HARMLESS for word in command.args):
         raise Unsure("a shell option changes how commands are read", command.source, "shell:options")
 
 
@@ -207,8 +181,8 @@ _BY_NAMES: dict[str, Builtin] = {
     "cd chdir pushd popd": _cd,
     "break continue return exit logout": _leave,
     "export declare typeset local readonly": _declare,
-    "getopts let": _names,
-    "printf wait": _printf,
+    "getopts let wait": _names,
+    "printf": _printf,
     "test [": _test,
     "unset": _unset,
     "shopt": _shopt,
