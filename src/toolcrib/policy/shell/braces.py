@@ -10,7 +10,7 @@ from .tree import Lit, Param, Piece, Unsure
 
 MAX_WORDS = 2000  # the largest number of words that braces may make
 MAX_BRACES = 500  # in one word; for each, its partner is looked for
-_SEQUENCE = lazy_regex(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})|([A-Za-z])\.\.([A-Za-z])")
+_SEQUENCE = lazy_regex(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
 
 
 def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
@@ -85,23 +85,19 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
 
 
 def _sequence(text: str) -> list[list[str | Piece]]:
-    """Return the words of `{1..5}` or `{a..e}`. Raises `Unsure` if there are too many, and for a range with steps or
-    between other signs, which shells understand in different ways."""
+    """Return the words of `{1..5}`. Raises `Unsure` if there are too many, and for a range with steps or between other
+    signs."""
     match = _SEQUENCE.fullmatch(text)
     if match is None:
         raise Unsure("braces hold a range that is not read", text, "shell:rare")
-    low, high, first, last = match.groups()
-    start, end = (int(low), int(high)) if low else (ord(first), ord(last))
+    low, high = match.groups()
+    start, end = int(low), int(high)
     if abs(end - start) > MAX_WORDS:
         raise Unsure("braces make too many words", rule="shell:size")
     numbers = range(start, end + 1) if start <= end else range(start, end - 1, -1)
-    if low:
-        padded = any(re.match(r"-?0[0-9]", text) for text in (low, high))
-        width = max(len(low), len(high)) if padded else 0
-        return [list(f"{number:0{width}d}") for number in numbers]
-    if not (first.islower() == last.islower()):
-        raise Unsure("braces run over signs", rule="shell:syntax")
-    return [[chr(number)] for number in numbers]
+    padded = any(re.match(r"-?0[0-9]", text) for text in (low, high))
+    width = max(len(low), len(high)) if padded else 0
+    return [list(f"{number:0{width}d}") for number in numbers]
 
 
 def _join(atoms: list[str | Piece]) -> tuple[Piece, ...]:

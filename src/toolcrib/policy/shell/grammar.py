@@ -237,14 +237,11 @@ class Parser(CommandLexer):
         words = self.loop_words()
         return tree.For(name.plain, words, self.loop_body())
 
-    def loop_words(self) -> tuple[tree.Raw, ...] | None:
-        """Return the list of a for loop, or None if there is no `in`."""
-        char = self.newlines()
-        if char == ";":
-            self.i += 1
-            return None
+    def loop_words(self) -> tuple[tree.Raw, ...]:
+        """Return the list of a for loop. Raises `Unsure` if there is no `in`."""
+        self.newlines()
         if not self.says_in():
-            return None
+            raise Unsure("a loop over the arguments of the shell is not read", "for", "shell:rare")
         words: list[tree.Raw] = []
         while (char := self.skip()) not in ("", ";", "\n"):
             words.append(self.word())
@@ -290,13 +287,14 @@ class Parser(CommandLexer):
                 patterns.append(self.word())
             self.close(")")
             items.append((tuple(patterns), self.body("esac")))
-            for end in (";;&", ";;", ";&"):
-                if self.s.startswith(end, self.i):
-                    self.i += len(end)
-                    break
-            else:
-                if self.reserved() != "esac":
-                    raise self.error("';;' is missing")
+            if self.s.startswith((";&", ";;&"), self.i):
+                raise Unsure(
+                    "a branch that goes on in the next one is not read", self.s[self.i : self.i + 3], "shell:rare"
+                )
+            if self.s.startswith(";;", self.i):
+                self.i += 2
+            elif self.reserved() != "esac":
+                raise self.error("';;' is missing")
 
     def function_word(self) -> tree.Node:
         """Read `function name [()] body`, after its `function`."""

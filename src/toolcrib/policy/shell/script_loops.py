@@ -45,24 +45,15 @@ def read_loop(reader: ScriptWalk, walk: Callable[[], object]) -> None:
 
 def for_loop(reader: ScriptWalk, node: For) -> None:
     """Read a loop over words: one by one if they are known."""
-    if node.words is None:
-        values = None if reader.state.arguments is None else list(reader.state.arguments)
-        loop_names(reader, node, [Word(UNKNOWN)])
-    else:
-        items = arguments(node.words, reader)
-        loop_names(reader, node, items)
-        values = None if any(word.many for word in items) else [_item_value(word) for word in items]
+    items = arguments(node.words, reader)
+    reader.emit(Command((), tuple((node.name, word) for word in items)))  # other programs may obey the variable
+    values = None if any(word.many for word in items) else [_item_value(word) for word in items]
     if values is None or len(values) > MAX_ITEMS:
         read_loop(reader, lambda: for_round(reader, node, UNKNOWN))
     elif any(isinstance(value, LoopPattern) or None in value for value in values):
         read_loop(reader, lambda: [for_round(reader, node, value) for value in values])
     else:
         rounds(reader, node, values)
-
-
-def loop_names(reader: ScriptWalk, node: For, items: list[Word]) -> None:
-    """Note the loop's variable: other programs may obey it, or it comes from a pattern."""
-    reader.emit(Command((), tuple((node.name, word) for word in items)))
 
 
 def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | LoopPattern]) -> None:

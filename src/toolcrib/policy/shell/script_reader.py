@@ -209,18 +209,13 @@ class Reader(ScriptWalk):
         self.merge(ends)
 
     def case(self, node: tree.Case) -> None:
-        """Read case … esac; the shell may enter a branch from the one before it (`;&`)."""
+        """Read case … esac."""
         expansion.single(node.subject.pieces, self)
         ends: list[State] = [self.state.copy()]
         for patterns, body in node.items:
             for pattern in patterns:
                 expansion.single(pattern.pieces, self)
-            entry = self.state.copy()
-            if len(ends) > 1:
-                entry.join(ends[-1])
-            self.state, kept = entry, self.state
-            ends.append(self.branch(lambda body=body: self.items(body), entry.cwds))
-            self.state = kept
+            ends.append(self.branch(lambda body=body: self.items(body), self.state.cwds))
         self.merge(ends)
 
     def condition(self, node: tree.Condition) -> None:

@@ -165,10 +165,8 @@ class While(Node):
 
 @dataclass(slots=True)
 class For(Node):
-    """`for`; `words` is None for "$@"."""
-
     name: str
-    words: tuple[Raw, ...] | None
+    words: tuple[Raw, ...]
     body: tuple[Item, ...]
 
 
