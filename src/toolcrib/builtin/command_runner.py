@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import secrets
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ..boundary.capture import SpillTarget
-from ..boundary.descriptors import closing_fd, patiently
+from ..boundary.descriptors import patiently
 from ..boundary.environment import command_environment
 from ..boundary.git_identity import git_identity
 from ..boundary.sandbox import Sandbox
@@ -27,7 +25,8 @@ from ..core.threads import ThreadsExhausted, shared_threads
 from ..core.verdict import MISSING, Judgement
 from .command_effects import UNSEARCHED, CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
 from .explain import similar_names
-from .transcript import MAX_CHARACTERS, NEXT_TO_GIT, appeared, read_only
+from .moved_away import MoveToTrash, move_away
+from .transcript import MAX_CHARACTERS, NEXT_TO_GIT, read_only
 
 if TYPE_CHECKING:
     from ..boundary.process import Process, ProcessResult
@@ -40,9 +39,6 @@ RAN_NO_HOOKS = "[git ran no hooks: they could have changed .git, as this command
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 log = logging.getLogger(__name__)
-
-MoveToTrash = Callable[..., object]
-"""`move_to_trash(workspace_path, call_id, reason, tool=)` moves a file or folder away, so that undo can restore it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +353,8 @@ class CommandRunner:
             found = []
         if prepared.layer is not None:  # the command did not make the new files outside the layer
             found = [path for path in found if outcome.touches(path)]
-        moved = self._moved_away(found, ctx.call_id)
+        forget = self._saver().forget if found and self._saver is not None else None
+        moved = move_away(found, self.workspace, self._move_to_trash, ctx.call_id, forget)
         if replaced := [path for path in found if outcome.touches(path) and prepared.layer is None]:
             look = f"look at what {' and '.join(replaced)} led to, because other programs run or trust it; then "
             outcome.undo = outcome.undo.replace("`toolcrib undo ", f"{look}`toolcrib undo --force ")
@@ -366,52 +363,3 @@ class CommandRunner:
         if prepared.layer is not None:
             prepared.layer.protected = ()
         return outcome
-
-    def _moved_away(self, paths: Sequence[str], call_id: str | None) -> list[str]:
-        """Move away what a command must not make. That is an undo of its own: the undo of the call leaves it away. One
-        of a link has to be forced, because what it leads to would count, too."""
-        links = any(os.path.islink(self.workspace.root / path) for path in paths)
-        undo_id = f"undo-{secrets.token_hex(4)}"
-        reason = f"a command made it ({call_id or 'exec'}), and it is protected or denied"
-        moved: list[str] = []
-        renamed: list[str] = []
-        failed: list[str] = []
-        for path in paths:
-            if self._move_to_trash is None:
-                failed.append(path)
-                continue
-            try:
-                move = functools.partial(self._move_to_trash, path, undo_id, reason, tool="undo")
-                try:
-                    patiently(move)
-                except PermissionError:
-                    self._make_movable(path)
-                    move()
-                moved.append(path)
-                if self._saver is not None:
-                    self._saver().forget(path)
-            except Exception:  # the person must learn about the file, even if the journal fails
-                if not os.path.lexists(self.workspace.root / path):
-                    continue  # another command's end has moved it away
-                log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
-                new = self._renamed(path)
-                (renamed if new else failed).append(f"{path} (now {new})" if new else path)
-        return appeared(moved, renamed, failed, f"--force {undo_id}" if links else undo_id)
-
-    def _renamed(self, path: str) -> str:
-        """Give what the trash does not take (the disk may be full) a name that nothing runs; return it, or ""."""
-        try:
-            parent, name, _ = self.workspace.open_parent(path)
-            with closing_fd(parent):
-                new = f"moved-away-{secrets.token_hex(4)}"
-                os.rename(name, new, src_dir_fd=parent, dst_dir_fd=parent)
-        except (OSError, ToolError):
-            return ""
-        return new
-
-    def _make_movable(self, path: str) -> None:
-        """Give this user the rights on a path, and on its folder, that a command has taken."""
-        for each in (os.path.dirname(path) or ".", path):
-            mode = self.workspace.lstat(each).st_mode
-            if stat.S_ISDIR(mode):
-                self.workspace.chmod(each, mode | stat.S_IRWXU)
