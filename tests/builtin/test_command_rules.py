@@ -166,7 +166,7 @@ def test_bare_comes_from_the_context(tmp_path: Path) -> None:
         ("bash x.sh", False),
         ("python3", False),
         ("bash -c ls", False),
-        ("bash <<E\nls\nE", False),
+        ("bash <<E\nls\nE", True),
     ],
 )
 def test_runs_a_shell(command: str, expected: bool) -> None:

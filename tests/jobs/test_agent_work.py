@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from toolcrib.agent import Agent, AgentSession
 from toolcrib.agent.history import ResultTurn, UserTurn
 from toolcrib.agent.limits import RunLimits
 from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.agent.session_lease import LeaseOver
+from toolcrib.agent.session_lock import SessionTaken
 from toolcrib.cli.jobs import agent_work
 from toolcrib.cli.jobs.agent_work import AgentJobs
 from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
@@ -478,6 +480,34 @@ async def test_a_background_subagent_is_a_job(monkeypatch: pytest.MonkeyPatch) -
                 heads = [turn.text.splitlines()[0] for turn in turns if turn.source == "subagent"]
         waits, done = "[The subagent 'looker' waits for an approval.]", "[The subagent 'looker' is done.]"
         assert heads == [waits, done]
+
+
+@pytest.mark.parametrize("trouble", [SessionTaken("it runs elsewhere"), LeaseOver("the lease is lost")])
+async def test_a_subagent_that_cannot_go_on_now_goes_on_later(
+    trouble: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker that had its job before holds its session for a while, or this one was cut off for a moment."""
+    for name in ("GRACE_SECONDS", "BUSY_SECONDS"):
+        monkeypatch.setattr(agent_work, name, 0.0)
+    model = ByTask(
+        go=[[call("spawn", task="look", label="looker")], "I go on.", "It says alpha."], look=["I found it."]
+    )
+    async with hosted(model=model) as (agent, _, engine):
+        session, running, troubles = agent.new_session(), agent.store.running, [trouble]
+
+        def hold(session_id: str) -> AbstractContextManager[None]:
+            if session_id != session.id and troubles:
+                raise troubles.pop()
+            return running(session_id)
+
+        monkeypatch.setattr(agent.store, "running", hold)
+        await agent.run("go", session)
+        (job,) = [status.job for status in await engine.jobs() if status.job.kind == "subagent"]
+        assert (await engine.result(job.id, 30)).output["text"] == "I found it."
+        assert not troubles
+        turns = [*agent.store.turns(session.id), *agent.store.messages(session.id)]
+        reports = [turn for turn in turns if isinstance(turn, UserTurn) and turn.source == "subagent"]
+        assert [turn.text.splitlines()[0] for turn in reports] == ["[The subagent 'looker' is done.]"]
 
 
 async def test_a_message_waits_for_the_subagent_that_it_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ import logging
 import threading
 
 from ..core.errors import ToolcribError
-from ..record.connection import LIVING, Database, Where, naming, transaction
+from ..record.connection import LIVING, Database, RecordError, Where, naming, transaction
 from ..record.database import connect
 
 log = logging.getLogger("toolcrib.record")
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS lease (
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
 
 
-class LeaseOver(ToolcribError):
+class LeaseOver(RecordError):
     """Somebody else may have this lease now: what this process was about to write must not be written."""
 
 

@@ -20,7 +20,9 @@ from ..core.errors import ToolError
 from ..core.output import Labels, ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
+from ..record.connection import RecordError
 from .events import Outcome
+from .session_lock import SessionTaken
 
 if TYPE_CHECKING:
     from .session import AgentSession
@@ -120,7 +122,8 @@ class Subagents:
         return session.id, True
 
     async def work_on(self, session: AgentSession, ctx: ToolContext) -> Outcome:
-        """Do the job of a subagent, from where it is, and report it. Repeatable. `ctx` is the context of its parent."""
+        """Do the job of a subagent, from where it is, and report it. Repeatable. `ctx` is the context of its parent.
+        Raises SessionTaken if another process runs it, RecordError if the record is away: it has not ended then."""
         work: dict[str, Any] | None = session.row.extra.get("background")
         if work is None:  # it has reported
             return Outcome("done", session.answer)
@@ -132,7 +135,10 @@ class Subagents:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             raise
-        ended = running.exception() or running.result()
+        error = running.exception()
+        if isinstance(error, SessionTaken | RecordError):
+            raise error
+        ended = error or running.result()
         await self._report(session.id, report_text(work["label"], task, ended), approvals_of(ended))
         return ended if isinstance(ended, Outcome) else Outcome("error", reason=str(ended) or type(ended).__name__)
 

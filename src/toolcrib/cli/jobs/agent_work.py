@@ -181,16 +181,28 @@ class AgentJobs:
             raise ToolError(f"the subagent cannot work in the background: {error}; use wait") from error
 
     async def subagent(self, order: WorkOrder) -> Done:
-        """Run a background subagent to its outcome. It reports to its parent by itself."""
+        """Run a background subagent to its outcome, as soon as no other process runs it. It reports to its parent by
+        itself."""
+        from ...agent.session_lock import SessionTaken
+
         agent = self.attach(await self._opened())
-        session = await shared_threads.run(agent.session, order.job.body["subagent"])
-        labels: Mapping[str, str] = order.job.body.get("labels") or EMPTY
-        if labels.get(KNOWN_BY, agent.box.flow.process) != agent.box.flow.process:
-            agent.box.flow.inherit(from_wire(labels) or Labels(), session.id, elsewhere=True)
-        for waits in session.row.waiting:
-            if waits.get("approval") in order.expired:
-                await shared_threads.run(_expire, session, waits)
-        outcome = await agent.subagents.work_on(session, order.ctx)
+        tries = 0
+        while True:
+            session = await shared_threads.run(agent.session, order.job.body["subagent"])
+            labels: Mapping[str, str] = order.job.body.get("labels") or EMPTY
+            if labels.get(KNOWN_BY, agent.box.flow.process) != agent.box.flow.process:
+                agent.box.flow.inherit(from_wire(labels) or Labels(), session.id, elsewhere=True)
+            for waits in session.row.waiting:
+                if waits.get("approval") in order.expired:
+                    await shared_threads.run(_expire, session, waits)
+            try:
+                outcome = await agent.subagents.work_on(session, order.ctx)
+                break
+            except SessionTaken:  # by a worker that has lost this job, and does not know that yet
+                tries += 1
+                if tries == MAX_TRIES:
+                    raise
+                await asyncio.sleep(BUSY_SECONDS)
         ended = _ended(outcome, session.id)
         if ended.state == "failed":  # its report says how it ended
             ended = replace(ended, state="done")
