@@ -18,7 +18,7 @@ from .effects import effects_of
 from .inline_code import effects_of_code
 from .judge import judgements, planted_program
 from .parts import Command, CommandPlace, Effect, Script, Word
-from .reading import read_script
+from .reading import read_script, shifting
 from .repository import remote_of
 from .table.wordlist import words
 
@@ -47,9 +47,6 @@ _WGET = lazy_regex(r"-[qvcSN46]+|-[qvcSN46]*[OPtT]|--(?:quiet|no-verbose|continu
 _FETCHERS = {"curl": _CURL, "wget": _WGET}
 # What the rest of a line may be judged to do, where a sandbox confines it to the workspace.
 _BESIDES = frozenset({"shell:create", "shell:write"})
-_UNSETTLING = words(
-    "export declare typeset local readonly set shopt alias unalias eval source . exec env trap enable hash"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,7 @@ def _known(word: Word) -> str | None:
 
 
 def _only_fetches(script: Script, place: CommandPlace) -> bool:
-    if script.problems or not place.contained:
+    if script.problems or shifting(script) or not place.contained:
         return False
     if any(found.verdict != "ask" or not _answered(found) for found in judgements(script, place, 0)):
         return False
@@ -133,14 +130,12 @@ def _answered(found: Judgement) -> bool:
 def _is_plain(command: Command) -> bool:
     """Return whether a command prints, filters or writes: one that reads files would do so without the wall that hides
     secrets from commands that only read."""
-    settles = not command.assigns and command.function is None and command.name not in _UNSETTLING
-    kinds = {effect.kind for effect in effects_of(command)}
-    return settles and kinds <= {"write", "create"}
+    return not command.assigns and {effect.kind for effect in effects_of(command)} <= {"write", "create"}
 
 
 def _is_fetch(command: Command, place: CommandPlace) -> bool:
     """Return whether a command sends nothing but what its line shows: no file, no input, no known-only-then word."""
-    if command.assigns or command.function is not None or command.via or command.stdin is not None:
+    if command.assigns or command.via or command.stdin is not None:
         return False
     if planted_program(command, place) or any(each.op in ("<", "<<", "<<<", "<>", "<&") for each in command.redirects):
         return False
