@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -12,7 +11,7 @@ from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from .programs import beneath
 
-_OCTAL = lazy_regex(rb"\\([0-7]{3})")
+_OCTAL = lazy_regex(r"\\([0-7]{3})")
 _LOOKS, _PAUSE = 20, 0.001  # while a sandbox takes its last steps, some of its mounts are not listed
 
 
@@ -31,36 +30,45 @@ def mounts(pid: int | str = "self") -> list[Mount]:
     """Return what is mounted for a process, in the order of mounting; nothing if that cannot be read."""
     try:
         with open(f"/proc/{pid}/mountinfo", "rb") as file:
-            lines = file.read().splitlines()
+            lines = os.fsdecode(file.read()).split("\n")
     except OSError:
         return []
-    fields = (line.split(b" ", 5)[:5] for line in lines)
+    found = (line.split(" ", 5)[:5] for line in lines if line)
     # The kernel writes spaces, tabs, line ends and backslashes in octal.
-    return [Mount(*(os.fsdecode(_OCTAL.sub(_as_byte, field)) for field in each)) for each in fields]
+    return [Mount(*(_plain(field) if "\\" in field else field for field in each)) for each in found]
 
 
-def _as_byte(found: re.Match[bytes]) -> bytes:
-    return bytes([int(found[1], 8)])
+def _plain(field: str) -> str:
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), field)
 
 
 def not_bound(
-    pid: int, paths: Iterable[str], base: str, *, whole: Collection[str] = (), over_layer: bool = False
+    pid: int,
+    ours: Iterable[Mount],
+    paths: Iterable[str],
+    base: str,
+    *,
+    whole: Collection[str] = (),
+    over_layer: bool = False,
 ) -> str:
     """Return the first of these paths that is not bound onto itself as a process sees it; "" if all are. While the
-    process prepares itself, `base` may come before its paths. `whole` are further ones, around which nothing of ours is
-    there. `over_layer`: what lies below is another file system."""
-    wanted = Counter(paths)
-    found, ours = "", [(each, each.point) for each in mounts()] if whole or (wanted and over_layer) else []
-    holders = {path: _holder(path, ours) for path in whole}
+    process prepares itself, `base` may come before its paths. `ours` is what is mounted for this process. `whole` are
+    further paths, around which nothing of ours is there. `over_layer`: what lies below is another file system."""
+    wanted, found = Counter(paths), ""
+    around = [(each, each.point) for each in ours]
+    holders = {path: _holder(path, around) for path in whole}
     for _ in range(_LOOKS if wanted or whole else 0):
         there = {each.number: (each, each.point.removeprefix(base) or "/") for each in mounts(pid)}
         right = Counter(
             point
             for each, point in there.values()
-            if _is_itself(each, point, _holder(point, ours) if over_layer else there.get(each.above))
+            if point in wanted
+            and _is_itself(each, point, _holder(point, around) if over_layer else there.get(each.above))
         )
         found = next((path for path, count in wanted.items() if right[path] < count), "")
-        shown = {point for each, point in there.values() if _is_itself(each, point, holders.get(point))}
+        shown = {
+            point for each, point in there.values() if point in holders and _is_itself(each, point, holders[point])
+        }
         found = found or next((path for path in whole if path not in shown), "")
         if not found:
             break

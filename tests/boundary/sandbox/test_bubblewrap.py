@@ -253,18 +253,18 @@ def test_each_path_must_be_bound_onto_itself_as_often_as_that_was_asked(monkeypa
         Mount("3", "2", "8:1", "/ws/a", "/new/ws/a"), Mount("4", "3", "8:1", "/home", "/new/ws/a/b"),
         Mount("5", "2", "8:2", "/", "/new/ws/own"), Mount("6", "5", "8:2", "/x", "/new/ws/own/x"),
     ]  # fmt: skip
-    monkeypatch.setattr(mount_points, "mounts", lambda pid="self": there if pid == 1 else ours)
+    monkeypatch.setattr(mount_points, "mounts", lambda pid: there)
     monkeypatch.setattr(mount_points, "_LOOKS", 1)
     ours = [Mount("7", "0", "8:2", "/", "/"), Mount("8", "7", "8:1", "/ws", "/ws"), Mount("9", "7", "8:2", "/x", "/")]
-    assert not_bound(1, ["/ws/a", "/ws/own/x"], "/new") == ""
-    assert not_bound(1, ["/ws/a", "/ws/a"], "/new") == "/ws/a"
-    assert not_bound(1, ["/ws/a/b"], "/new") == "/ws/a/b"
-    assert not_bound(1, ["/ws/a/c"], "/new") == "/ws/a/c"
-    assert not_bound(1, ["/ws/a", "/ws/own/x"], "/new", over_layer=True) == "/ws/own/x"
-    assert not_bound(1, ["/ws/a/b"], "/new", over_layer=True) == "/ws/a/b"
-    assert not_bound(1, [], "/new", whole=["/ws", "/ws/a"]) == ""
-    assert not_bound(1, [], "/new", whole=["/ws", "/ws/a/b"]) == "/ws/a/b"
-    assert not_bound(1, [], "/new", whole=["/ws/none"]) == "/ws/none"
+    assert not_bound(1, ours, ["/ws/a", "/ws/own/x"], "/new") == ""
+    assert not_bound(1, ours, ["/ws/a", "/ws/a"], "/new") == "/ws/a"
+    assert not_bound(1, ours, ["/ws/a/b"], "/new") == "/ws/a/b"
+    assert not_bound(1, ours, ["/ws/a/c"], "/new") == "/ws/a/c"
+    assert not_bound(1, ours, ["/ws/a", "/ws/own/x"], "/new", over_layer=True) == "/ws/own/x"
+    assert not_bound(1, ours, ["/ws/a/b"], "/new", over_layer=True) == "/ws/a/b"
+    assert not_bound(1, ours, [], "/new", whole=["/ws", "/ws/a"]) == ""
+    assert not_bound(1, ours, [], "/new", whole=["/ws", "/ws/a/b"]) == "/ws/a/b"
+    assert not_bound(1, ours, [], "/new", whole=["/ws/none"]) == "/ws/none"
 
 
 async def test_what_is_read_only_stays_so_where_another_granted_folder_begins(

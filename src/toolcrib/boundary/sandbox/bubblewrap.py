@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
-from ..mount_points import mounts, not_bound
+from ..mount_points import Mount, mounts, not_bound
 from ..process_tree import has_ended
 from ..programs import within_any
 from ..spawn import Spawn, memory_file
@@ -311,7 +311,11 @@ class _BubblewrapHandshake:
     """
 
     def __init__(
-        self, limits: CommandLimits, timeout: float | None, outlet: Outlet | None, not_bound: Callable[[int], str]
+        self,
+        limits: CommandLimits,
+        timeout: float | None,
+        outlet: Outlet | None,
+        not_bound: Callable[[int, list[Mount]], str],
     ) -> None:
         self._limits, self._timeout, self._outlet, self._not_bound = limits, timeout, outlet, not_bound
         self.fd, self.status = os.pipe()
@@ -325,6 +329,7 @@ class _BubblewrapHandshake:
         self.held = os.dup(self._release)
         self._text = b""
         self._counted = CgroupEvents(limits)
+        self._ours: list[Mount] = []
         self._leader: int | None = None
         self._ran = False
 
@@ -346,6 +351,7 @@ class _BubblewrapHandshake:
             self._counted.begin(leader)
             if self._outlet is not None:
                 self._outlet.open(leader)
+            self._ours = mounts()  # now, while bwrap still mounts
             self._leader = leader
         except (SandboxUnavailable, ProcessLookupError):
             if not has_ended(leader):
@@ -354,7 +360,7 @@ class _BubblewrapHandshake:
     def release(self) -> None:
         if self._leader is None:
             return
-        other = self._not_bound(self._leader)
+        other = self._not_bound(self._leader, self._ours)
         if other and not has_ended(self._leader):
             raise SandboxUnavailable(
                 f"{other} was changed while the sandbox of this command was made, so that it would have shown other "
