@@ -5,31 +5,28 @@ they do known harm that their name does not show.
 """
 
 OPEN = """
-mkdir mkfifo | create* | -m= --mode=
+mkdir mkfifo | create*
 touch | create* | -d= --date= -t= -r=list --reference=list
-mknod | create text* | -m= | device
+mknod | create text* | | device
 mktemp | text* | -p=create --tmpdir | change
-cp gcp | read* write | -t=write@read --target-directory=write@read -S= --suffix=
-install ginstall | read* write | -t=write@read --target-directory=write@read -m= --mode= -o= --owner= -g= --group= \
-  -d@create --directory@create
-mv | move* write | -t=write@move --target-directory=write@move -S= --suffix=
-ln link | text* | -t=create --target-directory=create -S= -s -f --symbolic -sf -n | options@ln
+cp gcp | read* write | -t=write@read --target-directory=write@read
+install ginstall | read* write | -t=write@read --target-directory=write@read -d@create --directory@create
+mv | move* write | -t=write@move --target-directory=write@move
+ln link | text* | -t=create --target-directory=create -sfnv | options@ln
 dd | text* | | @dd
-tee sponge | write* | --output-error
+tee sponge | write*
 split csplit | read write* | -n= -l= -b= -C= -a= --filter=shell -f=write --prefix=write | change
 patch | write read | -i=read --input=read -o=write -r=write -d=write --directory=write -p= | change
-fallocate | write* | -l= -o=
-rm | delete* | -rRfivdI
-rmdir unlink shred wipe srm trash trash-put gio-trash trash-empty rimraf | delete* | -n= --iterations= -s= --size= -u -z
+rm rmdir unlink shred wipe srm trash trash-put gio-trash trash-empty rimraf | delete* | -rRfivdIuz -n= -s= --size=
 truncate | delete* | -s= --size= -r=list --reference=list -o -c
 chmod | text modify* | -R --reference=list | @chmod
 chown chgrp | text modify* | --reference=list --from= | options@chown
-chattr chcon setfacl setfattr | modify* | -m= -x= -M=read | protected
+chattr chcon setfacl setfattr | modify* | | protected
 setcap | text* | | setuid
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
 7z 7za 7zr 7zz unrar rar | text maybe* | | single unknown
 cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
-pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
+fallocate pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
 sensors | text* | -s!system --set!system | unknown
 fc | text* | -e=program | execute
 history | text* | -c!log -d=!log -w!log -a!log -s!log -r=read -n=read | unknown
@@ -37,7 +34,7 @@ lastlog | maybe* | -C!log -S!log --clear!log --set!log | unknown
 journalctl | text* | --vacuum-size=!log --vacuum-time=!log --vacuum-files=!log --rotate!log --flush!log | unknown
 fuser | list* | -k!kill-all --kill!kill-all -s | unknown
 logger wall write mesg talk | text* | | desktop
-at batch | text* | -l -V -f=read -q= -t= | @crontab
+at batch | text* | | @crontab
 atrm systemd-run update-rc.d chkconfig insserv systemd-tmpfiles anacron launchctl | text* | | persist
 shutdown poweroff reboot halt telinit pm-suspend pm-hibernate rtcwake init | text* | | power
 systemctl > poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency exit switch-root \
@@ -54,7 +51,7 @@ mkfs mkfs.* mke2fs mkswap mkdosfs newfs wipefs blkdiscard sgdisk parted partprob
   cryptsetup dmsetup mdadm lvcreate lvremove lvresize lvextend lvreduce vgcreate vgremove vgreduce pvcreate pvremove \
   zpool zfs btrfs e2fsck fsck fsck.* tune2fs resize2fs debugfs xfs_repair badblocks dump restore nvme sg_format \
   flashrom fdformat eject diskutil ddrescue partclone xfs_admin | text* | | device
-fdisk | text* | -l --list -x | @disk
+fdisk | text* | | @disk
 unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start runc crun ctr nerdctl | \
   text* | | namespace wrapper
 useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh chfn \
@@ -75,27 +72,24 @@ pkill killall skill | text* | -u= --euid= -U= --uid= -v --inverse -s= --signal= 
 killall5 xkill | text* | | kill-all
 ugrep | text read* | -f=read --file=read --filter=shell | execute
 watch entr parallel | text* | | wrapper
-flock | create text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
-script | write | -c= -qafe | execute wrapper
+flock | create text* | -w= -E= | wrapper
+script | write | -c= | execute wrapper
 torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit chrt taskset choom caffeinate \
   linux32 linux64 i386 x86_64 chronic unbuffer setarch numactl | text* | | wrapper roles@starts_shell
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper
 sudo doas gosu su-exec su pkexec runuser sg newgrp setpriv capsh machinectl | text* | | privilege wrapper
 sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec | \
   options@shell
-python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd | options@python
-node nodejs | text* | -e= --eval= -p= --print= -pe= -r=exec --require=exec --import=exec --loader=exec --env-file=read \
-  --test -c --check | options@node
+python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= | options@python
+node nodejs | text* | -e= --eval= -p= --print= -pe= | options@node
 perl | text* | -e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -C? | options@perl
-ruby | text* | -e= -r=exec -I=list -C=list -i? -npla -F? -w -K? | options@ruby
-php | text* | -r= -f=exec -B= -R= -E= -F=exec -S!network -t=list -c=exec -d= -aim -l=read | options@php
-lua luajit | text* | -e= -l=exec -iv | options@lua
+ruby | text* | -e= -r=exec -I= -C= -i? -F? -K? | options@ruby
+php | text* | -r= -B= -R= -E= -S!network -d= -c= -t= | options@php
+lua luajit | text* | -e= -l= | options@lua
 gdb lldb rr perf bpftrace dtrace py-spy | maybe* | -p!process --pid!process | execute
 java R Rscript julia tsx ts-node pwsh hg pre-commit valgrind | maybe* | | execute
-emacs emacsclient | text* | -eval= --eval= -e= -l=exec -load=exec --load=exec -f= -nw -Q -q -batch --batch -t -c | \
-  single options@editor
-ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed | text* | -c= --cmd= + -s \
-  -S=exec -u=exec -i= -w=write -es -eval= --eval= -l=exec --load=exec -p= | options@editor
+emacs emacsclient | text* | | single options@editor
+ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed | text* | | options@editor
 sqlite3 sqlite duckdb | text* | -cmd= --cmd= -init=exec -separator= | single options@sqlite
 curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --remote-name-all -T=send \
   --upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data \
@@ -122,7 +116,7 @@ rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --fi
   --daemon!network -B= -M= | roles@rsync
 nc ncat netcat nc.openbsd nc.traditional | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell \
   --sh-exec=!reverse-shell --lua-exec=!reverse-shell -p= -s= -w= -q= -i= -X= -x= -lunvzk
-socat | text* | -W= -t= -T= -b= | single options@socat
+socat | text* | | single options@socat
 telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping ping6 fping hping3 traceroute \
   traceroute6 tracepath mtr nmap masscan zmap arping tcpdump tshark wireshark ngrep dumpcap ettercap sqlmap hydra \
   nikto gobuster ngrok cloudflared localtunnel smbclient rpcclient ldapsearch snmpwalk showmount iperf iperf3 \
@@ -137,14 +131,12 @@ gh glab hub aws gcloud gsutil az kubectl oc helm doctl heroku flyctl fly vercel 
   tofu terragrunt pulumi ansible ansible-playbook vagrant packer rclone s3cmd mc b2 restic borg eksctl minikube kind \
   k3s k9s nomad consul serverless sls cdk sam railway supabase linode-cli hcloud oci ibmcloud salt puppet chef psql \
   mysql mariadb mongosh mongo redis-cli clickhouse-client cqlsh influx mysqldump pg_dump pg_dumpall pg_restore \
-  mongodump sqlcmd | maybe* | -c= -e= | network
+  mongodump sqlcmd | maybe* | | network
 docker podman | text* | -H=host --host=host -c= --context= -l= --log-level= -Dv | container
 docker podman > run create exec build buildx cp container save export load import | text* | -v=volume --volume=volume \
   --mount=mount-option --privileged!escape --cap-add=!escape --device=!escape --device-cgroup-rule=!escape \
   --pid=hostspace --ipc=hostspace --userns=hostspace --uts=hostspace --cgroupns=hostspace --security-opt=security \
-  --sysctl=!escape --allow=!escape --env-file=read --name= -e= --env= -w= --workdir= -u= --user= -p= --publish= \
-  --entrypoint= -h= -l= --label= -m= -a= -itdP --rm -o=write --output=write --network= --net= -f=exec --file=exec \
-  --secret=read --ssh=read -i | container @container
+  --sysctl=!escape --allow=!escape | container @container
 docker podman > rm rmi prune system volume | text* | | discard container
 docker-compose podman-compose buildah skopeo dive trivy | text* | | container
 pip | maybe* | -r=read --requirement=read -t=write --target=write --prefix=write --root=write -c=read -e=exec | \
@@ -157,23 +149,20 @@ nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install net
 cargo go gem brew port snap flatpak choco winget scoop opam luarocks bundle bundler composer mix rebar3 stack cabal \
   ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel \
   bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text* | | options@by_verb
-apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | \
-  install network
-apt-cache apt-config | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec
+apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting | install network
+apt-cache apt-config | text* | -o=aptsetting --option=aptsetting
 apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg-divert update-alternatives alien | \
   text* | | system
 yum dnf microdnf zypper tdnf pacman yay paru apk emerge xbps-install eopkg pkg pkg_add opkg slackpkg | text* | | \
   install network
-make gmake bmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute roles@make
+make gmake bmake | text* | --eval= -E= | execute roles@make
 cmake ctest ninja meson just rake task tox nox scons waf autoconf automake autoreconf configure xcodebuild | text* | \
-  -C=list -B=write -S=list -P=exec --build=write --directory=list | execute
+  -B=write --build=write | execute
 gcc g++ cc c++ clang clang++ gfortran rustc javac kotlinc ghc swiftc nvcc tsc as ld zig nim protoc esbuild | maybe* | \
-  -o=write -I=list -L=list -l= -include=read -wrapper=program -fplugin=exec -specs=exec -B=exec -D= -U= -x= -MF=write \
-  -std= -T=read --outDir=write -d=write | execute single
+  -wrapper=program -MF=write -d=write | execute single
 pytest py.test jest vitest mocha ava cypress playwright phpunit rspec cucumber bats biome rustfmt yapf autopep8 \
-  mdformat ansible-lint semgrep goimports | text* | -c=exec --config=exec -k= -m= -p= -r=exec --require=exec \
-  --junitxml=write --rootdir=list | execute
+  mdformat ansible-lint semgrep goimports | text* | --junitxml=write | execute
 mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop golangci-lint staticcheck \
-  pyflakes pycodestyle vulture markdownlint hadolint yamllint typos codespell | text* | -c=exec --config=exec -k= -m= \
-  -p= -r=exec --require=exec --junitxml=write --rootdir=list | execute @checks
+  pyflakes pycodestyle vulture markdownlint hadolint yamllint typos codespell | text* | --junitxml=write | execute \
+  @checks
 """
