@@ -79,9 +79,6 @@ class _Sorter:
                 self.unlisted.append(f"{start} after an operand")
             if word.glob and start[:1] in ("*", "?", "["):
                 self.unsure |= self.program.harmful  # it begins with a dash only if a file has such a name
-            if start[:1] == "+" and "+" in self.table and len(start) > 1:
-                self._give("+", self.table["+"], cut(word, 1))
-                continue
             if start[:1] != "-" or start == "-":
                 self.unsure |= start in ("", "-") and word.text is None
                 if self.before:

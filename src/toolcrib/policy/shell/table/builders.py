@@ -23,24 +23,18 @@ _RUNS = words(
 _LOOKS = words(
     "list ls show version help tree why info outdated env freeze check metadata locate-project pkgid root bin"
 )
-_DISCARDS = words("clean cache prune")
 
 
 def by_verb(call: SortedWords) -> Iterator[Effect]:
     """Yield what the first operand of a package manager means: the project's own code, or an installation."""
     verb = call.operands[0].text if call.operands else ""
     rest = call.texts()[1:]
-    plain_name = call.name.partition(" ")[0]
     looks = verb in _LOOKS or (verb == "pip" and rest[:1] and rest[0] in _LOOKS)
     if looks and not (verb in ("config", "env") and (rest or call.has("-w", "-u"))):
         yield Effect("check")
     elif verb in ("config", "env", "set") and (call.has("-w", "-u") or rest[:1] in (["set"], ["delete"], ["edit"])):
         yield Effect("persist")
-    elif verb in _DISCARDS:
-        yield Effect("discard")
-    elif (plain_name == "go" and verb == "mod" and rest[:1] and rest[0] in ("graph", "why", "verify")) or (
-        not call.operands and plain_name not in ("pnpm", "yarn", "bun")
-    ):
+    elif not call.operands and call.name not in ("pnpm", "yarn", "bun"):
         yield Effect("check")
     elif verb not in _RUNS:
         yield Effect("install")
@@ -90,8 +84,6 @@ def checks(call: SortedWords) -> Iterator[Effect]:
     formats = call.name in _FORMATTERS and not any(
         "check" in (w.text or "") or "diff" in w.start for w in call.command.args
     )
-    if call.name == "ruff" and call.operands[:1] and call.operands[0].text not in ("check", "format"):
-        formats = True
     yield from (each for each in found if each.kind != "execute" or fixes or formats)
     yield Effect("check")
 

@@ -16,11 +16,7 @@ def chmod(call: SortedWords) -> Iterator[Effect]:
     """chmod: a mode may begin with a dash (`chmod -x file`), and some modes let a file run with its owner's rights."""
     words = [word for word in call.command.args if not _CHMOD_OPTION.fullmatch(word.text or "")]
     mode = words[0].text if words else ""
-    if call.has("--reference"):
-        yield from of_operands(call.operands, "modify*")
-    elif mode is None:
-        yield Effect("unknown", words[0], "sets rights that are known only when it runs", "shell:unknown-option")
-    elif _SETUID.search(mode):
+    if _SETUID.search(mode or ""):
         yield Effect("setuid", words[0])
     yield from of_operands(words[1:], "modify*")
 
@@ -61,14 +57,10 @@ def kill(call: SortedWords) -> Iterator[Effect]:
     if words and words[0].text in ("-l", "-L", "--list", "--table"):
         return
     index = 0
-    if words and (words[0].text or "") in ("-s", "-n", "--signal"):
-        index = 2
-    elif words and re.fullmatch(r"-(?:[A-Za-z]\w+|\d+)", words[0].text or "") and len(words) > 1:
+    if words and re.fullmatch(r"-(?:[A-Za-z]\w+|\d+)", words[0].text or "") and len(words) > 1:
         index = 1
     for word in words[index:]:
         text = word.text
-        if text == "--":
-            continue
         if text in ("1", "0") or (text and re.fullmatch(r"-0*1", text)):
             yield Effect("kill-all", word)
         elif "$PPID" in word.source or "${PPID}" in word.source or "$$" in word.source:
@@ -109,20 +101,6 @@ def ip(call: SortedWords) -> Iterator[Effect]:
         yield Effect("firewall")
 
 
-_SOCKETS = lazy_regex(
-    r"src|dst|sport|dport|dev|state|exclude|and|or|not|all|connected|synchronized|bucket|big|listening|closed|closing"
-    r"|established|(?:syn|fin|close|time|last)-\w+(?:-\d)?|[!=<>()&|,]+|[lg][et]|eq|neq?"
-    r"|\*?:?[\d*]+|:[\w-]+|[\d.]+(?:/\d+)?(?::[\w*-]+)?|\[?[\da-fA-F]*:[\da-fA-F]*:[\da-fA-F:.]*\]?(?:/\d+)?(?::[\w*-]+)?"
-)
-
-
-def sockets(call: SortedWords) -> Iterator[Effect]:
-    """ss looks up each name of a host in its filter, which tells the name to a server."""
-    for word in call.operands:
-        if word.text is None or not all(map(_SOCKETS.fullmatch, word.text.split())):
-            yield Effect("network", word)
-
-
 def service(call: SortedWords) -> Iterator[Effect]:
     """service: only `service NAME status` looks, and nothing comes after it."""
     texts = call.texts()
@@ -159,10 +137,3 @@ def ps(call: SortedWords) -> Iterator[Effect]:
         before = text or ""
     if "e" in letters.lower() or any("env" in text for text in formats) or (as_bsd and any("e" in t for t in dashed)):
         yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
-
-
-def disk(call: SortedWords) -> Iterator[Effect]:
-    if call.has("-l", "--list", "-x") and not call.unsure:
-        yield Effect("unknown", None, "reads the tables of disks", "shell:read-outside")
-    else:
-        yield Effect("device")

@@ -20,7 +20,7 @@ df | maybelist* | -aHhiklPT -t=* -x=* -B= --all --human-readable --inodes --tota
 readlink realpath | list* | -efmnqsvzLP --canonicalize --quiet --zero --relative-to=list
 basename | text* | -az -s= --suffix= --zero
 dirname | text* | -z --zero
-find gfind | list* | -H -P -name= -iname= -path= -ipath= -wholename= -regex= -iregex= -type= -size= -perm= -user= \
+find gfind | list* | -name= -iname= -path= -ipath= -wholename= -regex= -iregex= -type= -size= -perm= -user= \
   -group= -mtime= -mmin= -atime= -amin= -ctime= -newer=list -anewer=list -cnewer=list -newermt= -maxdepth= -mindepth= \
   -links= -samefile=list -regextype= -printf= -empty -readable -writable -executable -nouser -true -false -not -a -o \
   -and -or -print -print0 -ls -prune -quit -depth -daystart -mount -xdev -O1 -O2 -O3 -help -version --help --version \
@@ -94,7 +94,7 @@ test [ [[ | text* | | anything @tests
 let getopts wait unset | text* | | anything options@names
 printf | text* | | anything @printf
 set shopt | text* | | anything @options
-busybox toybox | text* | | anything @applets
+busybox toybox | text* | --install!system | anything
 nproc | none | --all --ignore=
 cal | text* | -13yjhNbw -m= -d= -A= -B=
 zcat gzcat bzcat xzcat | packed* | -fqv | harmful
@@ -115,8 +115,7 @@ lsmod locale lsb_release clear | text* | -aicrdskm --all
 pgrep pidof | text* | -afilnovwxcsq -u=* -U=* -d= -P=* -t=* -g=* --full --list-name --exact --count --delimiter=
 ps | text* | -AadefFHjlLMNTvywZmrXcVS -o=* -p=* -u=* -U=* -C=* -g=* -G=* -q=* -s=* -t=* --sort= --no-headers --forest \
   --format= --user=* --headers | options@ps
-ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes | \
-  options@sockets
+ss netstat | network* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes
 nvidia-smi | none | -Lqx -i= -d= --format=
 date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \
   --utc | options@date

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....core.text import lazy_regex
 from ..parts import Effect, Word
 from ..roles import CHECKS_SIGNATURES, of_operands, of_options, of_program_word, plain
-from ..sorting import cut, literal
+from ..sorting import literal
 from .program_spec import SortedWords
 from .readers import below
 from .wordlist import in_order, words
@@ -41,7 +41,10 @@ def setting(word: Word) -> Iterator[Effect]:
     text = "".join(part or "" for part in word.parts)
     name, _, value = text.partition("=")
     if _RUNS.fullmatch(name.strip()):
-        yield from _value(name.strip(), value)
+        if value.lower() not in ("true", "false", "never") and list(of_program_word(literal(value))):
+            yield Effect("hijack", literal(value), f"makes git run {value or 'something'} ({name})", "shell:hijack-git")
+        else:
+            yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
     elif not name or (None in word.parts and "=" not in word.start):
         yield Effect("unknown", word, "gives git a setting that is known only when it runs", "shell:unknown-option")
     elif not _PLAIN.fullmatch(name.strip()) or None in word.parts or CHECKS_SIGNATURES.search(text):
@@ -53,15 +56,6 @@ def settings(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     for word in call.values("-c", "--config-env"):
         yield from setting(word)
-
-
-def _value(name: str, value: str) -> Iterator[Effect]:
-    if value.lower() not in ("true", "false", "never") and list(of_program_word(literal(value))):
-        if value:
-            yield Effect("shell", literal(value.lstrip("!")), f"makes git run a program ({name})")
-        yield Effect("hijack", literal(value), f"makes git run {value or 'something'} ({name})", "shell:hijack-git")
-    else:
-        yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
 
 
 def git_listed(call: SortedWords) -> Iterator[Effect]:
@@ -121,7 +115,6 @@ def git_remote(call: SortedWords) -> Iterator[Effect]:
 
 def _url(word: Word) -> Iterator[Effect]:
     if _FORMAT.match(word.start):
-        yield Effect("shell", cut(word, word.start.index("::") + 2))
         yield Effect("hijack", word, "makes git run a program as its transport", "shell:hijack-git")
 
 
@@ -131,7 +124,6 @@ def git_transfer(call: SortedWords) -> Iterator[Effect]:
         yield from _url(word)
     for word in call.values("--upload-pack", "-u", "--receive-pack", "--exec"):
         if word.text not in _SSH:
-            yield Effect("shell", word)
             yield Effect("hijack", word, "makes git run a program as the other end", "shell:hijack-git")
     if _clones_a_folder(call):
         yield Effect("read", call.operands[0])
@@ -211,8 +203,8 @@ def _verbs(looks: str, discards: str = "", other: str = "change"):
 
 git_stash = _verbs("list show", "drop clear")
 git_worktree = _verbs("list -", "remove", "protected")
-git_reflog = _verbs("show exists list - HEAD", "expire delete")
 git_notes = _verbs("list show get-ref -", "remove prune")
+git_reflog = _verbs("show exists list - HEAD", "expire delete")
 
 
 def git_submodule(call: SortedWords) -> Iterator[Effect]:

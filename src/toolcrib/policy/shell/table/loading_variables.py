@@ -95,8 +95,6 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
             return
         phrase = f"sets {base}, through which other programs are made to run something"
         yield Effect("hijack", value, phrase, "shell:hijack-environment")
-        if value.text is not None and base in ("PROMPT_COMMAND", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF"):
-            yield Effect("shell", value)
     elif base in PROGRAMS:
         yield from of_program_word(value)
     elif base == "NODE_OPTIONS":

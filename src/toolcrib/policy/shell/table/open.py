@@ -50,8 +50,7 @@ umount fusermount fusermount3 swapon swapoff pivot_root switch_root mount.* sshf
 mkfs mkfs.* mke2fs mkswap mkdosfs newfs wipefs blkdiscard sgdisk parted partprobe cfdisk sfdisk gdisk hdparm \
   cryptsetup dmsetup mdadm lvcreate lvremove lvresize lvextend lvreduce vgcreate vgremove vgreduce pvcreate pvremove \
   zpool zfs btrfs e2fsck fsck fsck.* tune2fs resize2fs debugfs xfs_repair badblocks dump restore nvme sg_format \
-  flashrom fdformat eject diskutil ddrescue partclone xfs_admin | text* | | device
-fdisk | text* | | @disk
+  flashrom fdisk fdformat eject diskutil ddrescue partclone xfs_admin | text* | | device
 unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start runc crun ctr nerdctl | \
   text* | | namespace wrapper
 useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh chfn \

@@ -159,7 +159,7 @@ def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], 
 
 _MARKS = ("single", "harmful", "wrapper", "anything", "ordered", "permutes")
 _OPTION = lazy_regex(
-    r"(?P<name>--?(?:[^\s=!@?]+|[@?])|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<repeats>\*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?"
+    r"(?P<name>--?(?:[^\s=!@?]+|[@?]))(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<repeats>\*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?"
 )
 _FLAGS = lazy_regex(r"-[A-Za-z0-9]{2,}")
 

@@ -71,8 +71,6 @@ def find_starts(words: Sequence[Word]) -> tuple[list[Word], Sequence[Word]]:
     """Return the starting points of find, and all words from the first test on."""
     starts: list[Word] = []
     for index, word in enumerate(words):
-        if word.text in ("-H", "-P"):
-            continue
         if word.start.startswith("-") or word.text in ("(", ")", "!", ","):
             return starts, words[index:]
         starts.append(word)

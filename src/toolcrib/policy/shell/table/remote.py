@@ -42,7 +42,6 @@ def copy(call: SortedWords) -> Iterator[Effect]:
         start = "".join(part or "" for part in word.parts).strip()
         value = re.split(r"[=\s]", start, maxsplit=1)
         if _EXEC_SSH.match(start) and value[-1].strip().lower() not in ("none", "no"):
-            yield Effect("shell", literal(value[-1]))
             yield Effect("hijack", word, "makes ssh run a program")
     yield Effect("network", call.operands[0] if call.operands else None)
 

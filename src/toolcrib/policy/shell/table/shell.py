@@ -85,14 +85,6 @@ def options(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     if "history" in texts and any(text.startswith("+") for text in texts):
         yield Effect("log", None, "turns the shell's history off", "shell:history")
-    elif "history" in texts:
-        yield Effect("unknown", None, "loads the person's history of commands", "shell:read-outside")
-
-
-def applets(call: SortedWords) -> Iterator[Effect]:
-    """busybox runs the program that is its first word; by itself it can install its names."""
-    if call.command.args and call.command.args[0].start.startswith("-"):
-        yield Effect("system" if call.has("--install") else "unknown")
 
 
 def alias(call: SortedWords) -> Iterator[Effect]:
@@ -163,9 +155,6 @@ def printf(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", None, "sets a variable that is not a plain name", "shell:arithmetic")
         else:
             yield from assignment(name, _UNKNOWN)
-    elif first.text is None and not first.start and len(words) > 1:
-        said = "has words that could be options, known only when it runs"
-        yield Effect("unknown", None, said, "shell:unknown-option")
 
 
 def tests(call: SortedWords) -> Iterator[Effect]:
