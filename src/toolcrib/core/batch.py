@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from .pipeline import Pipeline
     from .tool import Tool
-
-log = logging.getLogger("toolcrib.pipeline")
 
 
 class Registry(Protocol):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import shlex
 from collections.abc import Mapping
@@ -37,8 +36,6 @@ from .journal_rows import JournalledLayers
 from .layer_apply import ApplyConflict
 from .layer_scan import changes_of
 from .layer_store import HeldChanges
-
-log = logging.getLogger(__name__)
 
 APPLY, DISCARD = "apply_changes", "discard_changes"
 _RULE = "sandbox.effects"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,12 @@ from mcp_world import raw
 
 from toolcrib.sources.mcp import states
 from toolcrib.sources.mcp.connector import McpFailure
-from toolcrib.sources.mcp.states import CONNECTOR, EVENTS, STATES, Event, State, next_state, server_state
+from toolcrib.sources.mcp.states import CONNECTOR, Event, State, next_state, server_state
 
 from ...waiting import pass_time, until
+
+STATES: tuple[State, ...] = get_args(State)
+EVENTS: tuple[Event, ...] = get_args(Event)
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(STATES, EVENTS)))

@@ -13,7 +13,7 @@ import pytest
 from toolcrib.sources.plugins.channel import Channel
 from toolcrib.sources.plugins.manifest import read_manifest
 from toolcrib.sources.plugins.program import PinnedProgram
-from toolcrib.sources.plugins.starters import KINDS, Kind, starter
+from toolcrib.sources.plugins.starters import Kind, starter
 
 from ..conftest import Room
 
@@ -29,7 +29,7 @@ NAMES: dict[Kind, str] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_the_examples_are_the_starters(kind: Kind) -> None:
     """If this fails: `toolcrib plugin new NAME --kind KIND --to examples/plugins/NAME` makes them anew."""
     folder = EXAMPLES / NAMES[kind]

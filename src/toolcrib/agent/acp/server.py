@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from ...sources.mcp.config import ServerConfig
     from ...toolbox import Toolbox
     from ..store import SessionRow
-
-log = logging.getLogger("toolcrib.acp")
 
 MAX_LISTED = 200
 

@@ -13,7 +13,7 @@ NAMES = (
     "toolcrib.boundary.proxy.proxy_server", "toolcrib.boundary.sandbox.outlet",
     "toolcrib.builtin.browser.browser_engine", "toolcrib.builtin.browser.launch", "toolcrib.builtin.command_runner",
     "toolcrib.builtin.following", "toolcrib.builtin.moved_away", "toolcrib.builtin.shell", "toolcrib.channels",
-    "toolcrib.core", "toolcrib.effects.layer_store", "toolcrib.effects.layered_commands", "toolcrib.events",
+    "toolcrib.core", "toolcrib.effects.layer_store", "toolcrib.events",
     "toolcrib.hooks", "toolcrib.hosts", "toolcrib.jobs", "toolcrib.jobs.pace", "toolcrib.mcp", "toolcrib.openapi",
     "toolcrib.pipeline", "toolcrib.plugins", "toolcrib.policy", "toolcrib.policy.shell.judge", "toolcrib.record",
     "toolcrib.record.moving", "toolcrib.serve", "toolcrib.watchdog",

@@ -6,7 +6,6 @@ Each tool is converted to our form by itself. Invalid optional fields are droppe
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -27,8 +26,6 @@ from ...core.schema import RawArguments
 from .fields import INFINITE, MAX_CHARS, icons, size_of
 from .listed import Json, ListedTool, ServerListing
 from .sdk_private import know_tools, send_raw
-
-log = logging.getLogger("toolcrib.mcp")
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 10_000

@@ -7,14 +7,11 @@ eras use it. SERVER defines the shown state of the server, from the states of it
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 State = Literal["idle", "connecting", "connected", "failed", "closed"]
 Event = Literal["connect", "opened", "failed", "cancelled", "lost", "abandon", "close"]
 ServerState = Literal["idle", "connecting", "connected", "failed", "disabled"]
-
-STATES: tuple[State, ...] = get_args(State)
-EVENTS: tuple[Event, ...] = get_args(Event)
 
 CONNECTOR: Mapping[State, Mapping[Event, State]] = {
     # No connection; the next use makes one.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from . import telegram
 
 Kind = Literal["command", "binary", "channel", "telegram", "python"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def starter(kind: Kind, name: str) -> dict[str, str]:
