@@ -11,6 +11,7 @@ import functools
 import os
 from collections.abc import Generator
 
+from ..boundary.own_files import lock_file
 from ..core.errors import ToolcribError, UnknownName
 from ..record.connection import Database, RecordError
 from ..record.spill import safe_name
@@ -93,17 +94,13 @@ class SessionLocks:
         import fcntl
 
         private_folder(self._folder)
-        fd = os.open(self._folder / safe_name(session_id), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fd = lock_file(self._folder / safe_name(session_id), wait=False)
+        if fd is None:
+            raise _taken(session_id)
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise _taken(session_id) from None
-            try:
-                yield
-            finally:
-                fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
+            yield
         finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
             os.close(fd)
 
 
