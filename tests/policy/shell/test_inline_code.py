@@ -60,6 +60,9 @@ def test_python_that_does_nothing_evident() -> None:
         ("awk", '"x" | getline', "shell"),
         ("awk", "{ print($1) > f }", "change"),
         ("awk", "{ print | cmd }", "execute"),
+        ("awk", "/a|b/ {print}", "execute"),
+        ("awk", '{print "a\\\n" > "x"}', "execute"),
+        ("awk", '/"/ {print > "x"} /"/', "change"),
         ("awk", 'BEGIN { getline x < "/etc/x" }', "read"),
     ],
 )
@@ -69,7 +72,7 @@ def test_other_languages(language: str, text: str, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["$3 > 100 {print $1}", "/a|b/ {print}", "{ if ($1 > 5 && ($2 > 3)) print }", '{print "a > b | c"}', "a || b"],
+    ["$3 > 100 {print $1}", "/a b/ {print $1/2}", "{ if ($1 > 5 && ($2 > 3)) print }", '{print "a > b | c"}', "a || b"],
 )
 def test_harmless_awk(text: str) -> None:
     assert kinds("awk", text) == set()

@@ -125,19 +125,21 @@ _QUOTED = r"\"((?:[^\"\\]|\\.)*)\""
 _AWK_RUNS = rf"system\s*\(\s*{_QUOTED}|{_QUOTED}\s*\|&?\s*getline|\|&?\s*{_QUOTED}"
 _AWK_FILES = rf"(printf?\b[^;}}>]*>>?|getline\s*(?:[A-Za-z_]\w*\s*)?<)\s*{_QUOTED}"
 _AWK_NAMES = r"(?:getline|system|ARG[VC]|(?:SYM|FUNC)TAB|ENVIRON|PROCINFO)\b"
-_AWK_ASKS = r"@|(?<!\|)\|(?!\|)|\|&|\""
+_AWK_ASKS = r"@|(?<!\|)\|(?!\|)|\|&"
 
 
 def _awk(text: str) -> Iterator[Effect]:
-    """awk is harmless if it does not redirect, pipe or read files by itself, outside strings and patterns."""
-    odd = re.search(r"#[^\n]*\\\n", text)  # a comment that may go on, or not
-    bare = None if odd else _without_strings(text.replace("\\\n", " "))
-    if bare is None or re.search(_AWK_NAMES, text) or re.search(_AWK_ASKS, bare):
+    """awk is harmless if it does not redirect, pipe or read files by itself. Strings and brackets do not count, unless
+    a slash or a comment could be around a quote."""
+    bare, open_quote = text, False
+    if {*text}.isdisjoint("/#"):
+        bare = re.sub(r'"(?:[^"\\\n]|\\.)*"', " $ ", text)
+        open_quote = '"' in bare
+        before = None
+        while before != bare:
+            before, bare = bare, re.sub(r"\([^()]*\)", " ", bare)
+    if open_quote or re.search(_AWK_NAMES, text) or re.search(_AWK_ASKS, bare):
         yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
-        bare = bare or ""
-    before = None
-    while before != bare:
-        before, bare = bare, re.sub(r"\([^()]*\)", " ", bare)
     if re.search(r"printf?\b[^;}]*>", bare):  # also after a number: `1print` and `1system` are two words each
         yield Effect("change", None, "writes to files from awk", "shell:write")
     for match in re.finditer(_AWK_RUNS, text):
@@ -146,41 +148,3 @@ def _awk(text: str) -> Iterator[Effect]:
         yield Effect("write" if how[-1] == ">" else "read", literal(name))
     if re.search(r"/inet\d?/(?:tcp|udp)/", text):
         yield Effect("reverse-shell")
-
-
-_KEYWORDS = frozenset({"print", "printf", "return", "in", "else", "do", "exit", "case", "length"})
-# What is in brackets could end them in one awk and not in another.
-_PATTERN = r"/(?:[^/\\\n\[]|\\.|\[\^?+\]?+(?:\[:[a-z]+:\]|\\[^\]\n]|[^\[\]\\\n])*\])*/"
-_SHORT_PATTERN = r"/(?:[^/\\\n]|\\.)*/"
-
-
-def _begins_pattern(before: str) -> bool | None:
-    """Return whether a slash after this begins a pattern; None if it could also divide."""
-    if before[-1:] in "{(,;!~&|}\n":
-        return True
-    # longer than each keyword; `2length` is two words
-    if word := re.search(r"(?a)(?<!\w)(?:[A-Za-z_]\w*|\d+)\Z", before[-20:]):
-        return None if word[0] in _KEYWORDS else False
-    return False if before.endswith("]") else None
-
-
-def _without_strings(text: str) -> str | None:
-    """Return an awk program without strings, patterns and comments. A slash after a value divides. Return None where a
-    slash could do either, or one awk reads a pattern otherwise than another (`case`, `[/]`)."""
-    out, at = "", 0
-    while at < len(text):
-        char = text[at]
-        pattern = {'"': r'"(?:[^"\\\n]|\\.)*"', "#": r"#[^\n]*"}.get(char)
-        if char == "/":
-            whole, short = re.compile(_PATTERN).match(text, at), re.compile(_SHORT_PATTERN).match(text, at)
-            begins = _begins_pattern(out.rstrip(" \t"))
-            if short and (begins is None or (not begins and text[at + 1] == "=")):
-                return None
-            if begins:
-                if (whole and whole.end()) != (short and short.end()):
-                    return None
-                pattern = _PATTERN
-        match = re.compile(pattern).match(text, at) if pattern else None
-        out += char if match is None else "" if char == "#" else " $ "  # a slash after it may be either
-        at = at + 1 if match is None else match.end()
-    return out
