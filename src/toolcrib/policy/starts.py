@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..boundary.host_file import HostFile, both_names, new_modules_of
-from ..boundary.own_files import read_regular, replace_file
+from ..boundary.own_files import read_regular
 from ..boundary.programs import host_environment, look_up
 from ..boundary.scripts import Loaded, fingerprint, host_files_of, loaded_by, modules_of
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
-from ..record.state import private_folder
+from ..record.state import write_private
 
 _MAX_BYTES = 4 << 20
 _SHOWN = 8
@@ -217,10 +217,7 @@ class Starts:
             return {}
 
     def _keep(self, start: DeclaredStart, now: Mapping[str, str]) -> None:
-        assert self._store is not None
-        private_folder(self._store.parent)
-        private_folder(self._store)
-        replace_file(self._path(start), json.dumps({"version": 1, "who": start.who, "files": now}))
+        write_private(self._path(start), json.dumps({"version": 1, "who": start.who, "files": now}))
 
 
 def _state_of(loaded: Loaded) -> dict[str, str]:

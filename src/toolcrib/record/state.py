@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
+from ..boundary.own_files import replace_file
 from ..boundary.remove_tree import remove_all
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
@@ -136,6 +137,13 @@ def private_folder(path: Path) -> None:
         raise ConfigError(f"the state folder {path} is one that all users share; name a folder in it")
     if st.st_mode & 0o077:
         path.chmod(0o700)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in a folder that only this user can enter; the folder is made. Raises OSError or ConfigError."""
+    private_folder(path.parent.parent)
+    private_folder(path.parent)
+    replace_file(path, text)
 
 
 def folder_entries(path: Path) -> Iterator[tuple[str, int, float]]:

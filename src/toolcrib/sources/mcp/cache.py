@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ...boundary.own_files import replace_file
 from ...core.bound import Redact, map_texts
 from ...core.text import lazy_regex
 from ...policy.plain import plain_line
-from ...record.state import private_folder
+from ...record.state import write_private
 from .listed import Json, ListedTool, ServerListing, listing_from_json
 
 log = logging.getLogger("toolcrib.mcp")
@@ -33,13 +32,6 @@ FAILED_SECONDS = 120.0
 """How long a failed server is not asked again when a toolbox opens. `toolcrib mcp test` asks immediately."""
 T = TypeVar("T")
 _DIGEST = lazy_regex("[0-9a-f]{64}")
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file in a folder that only this user can enter; the folder is made. Raises OSError or ConfigError."""
-    private_folder(path.parent.parent)
-    private_folder(path.parent)
-    replace_file(path, text)
 
 
 class ServerFiles:

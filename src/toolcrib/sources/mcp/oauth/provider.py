@@ -26,7 +26,7 @@ from pydantic import AnyUrl, BaseModel
 from ....boundary.network.address_guard import AddressGuard
 from ....boundary.network.host_names import is_loopback
 from ....core.errors import ToolError
-from ..cache import write_private
+from ....record.state import write_private
 from ..client_services import ClientServices, LoginDoor
 from ..config import ServerConfig
 from ..http_transport import names_private
