@@ -56,7 +56,7 @@ def test_an_option_that_is_not_listed_asks(row: tuple[str, str, Program], shape:
     [
         *((c, "environment") for c in ("systemctl show", "systemctl show -p Environment x", "systemctl cat x",
             "git config -l", "git config list", "git config --get-regexp .", "pip config list", "pip config debug")),
-        *((c, "unknown") for c in ("taskset -p 1 1", "chrt -p 10 1", "choom -p 1 -n 5")),
+        *((c, "unknown-program") for c in ("taskset -p 1 1", "chrt -p 10 1", "choom -p 1 -n 5")),
         ("nohup ls", "create"), ("nohup ls 2> /dev/null", "create"), ("file -p f", "unknown-option"),
     ],
 )  # fmt: skip

@@ -212,6 +212,4 @@ def of_program_word(word: Word) -> Iterator[Effect]:
     if text is not None and _PAGER.fullmatch(text):
         yield Effect("unknown", word, f"opens {text}, which runs what is typed into it", "shell:pager")
         return
-    if text is not None:
-        yield Effect("shell", word)
     yield Effect("hijack", word, f"makes another program run {text or 'something'}", "shell:hijack")

@@ -125,7 +125,6 @@ timedatectl > - status show list-timezones timesync-status | text* | --no-pager 
 localectl > - status list-locales list-keymaps | text* | --no-pager
 loginctl > - list-sessions session-status show-session list-users user-status show-user list-seats | text* | \
   --no-pager --all --full
-getent > services protocols rpc ethers | text*
 dmesg | none | -HTLdektuxrPJ -l= -f= --level= --decode --color? -c!log -C!log --clear!log --read-clear!log -n!kernel \
   -D!kernel -E!kernel -F=read -K=read -w | harmful
 sysctl | name* | -aAeNnbqXx --all --ignore | !kernel
@@ -162,16 +161,15 @@ exec | text* | -cl -a=!unknown | wrapper anything options@env
 nohup | text* | | wrapper anything @nohup
 eval source . | text* | | wrapper anything
 dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install
-dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \
   --config-file=exec
 pip > list show freeze check help debug | text* | -lfqv --format= --files --local --user --not-required --exclude=* \
   --all --disable-pip-version-check --verbose --quiet
 pip > cache | look text | -v
 pip > config | look text | -v | environment
+npm > config c | look text* | --json -l | check
 npm > - ls list ll la root bin prefix explain why query | text* | -gals --depth= --json --long --all --parseable \
   --global --silent --omit= --prod | check
-npm > config c | look text* | --json -l | check
 apt apt-get > list show search policy depends rdepends help | text* | -o=aptsetting* --option=aptsetting* -c=exec \
   --config-file=exec -aqn --installed --upgradable --all-versions --names-only
 pkg-config pkgconf | maybe* | --cflags --libs --modversion --exists
@@ -181,7 +179,6 @@ openssl > version ciphers help list errstr | text* | -a -v -V -d -p -b -o -s -co
 openssl > dgst md5 sha1 sha256 sha512 x509 crl asn1parse verify | read* | -md5 -sha1 -sha256 -sha512 -hex -r -c \
   -in=read -inform= -noout -text -subject -issuer -dates -fingerprint -serial -pubkey -enddate -startdate -ext= \
   -checkend= -modulus -CAfile=read | single harmful
-openssl > base64 | read* | -d -e -A -a -in=read | single harmful
 docker podman > help - | text*
 """
 

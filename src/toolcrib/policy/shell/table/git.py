@@ -26,11 +26,8 @@ _RUNS = lazy_regex(r"""(?ix)
     """)
 # Settings that only decide how things are shown or compared.
 _PLAIN = lazy_regex(r"""(?ix)
-    (?:color|advice|column|author|committer|i18n|pretty)\..+|status\.(?!submodulesummary).+|user\.(?:name|email)
-    |core\.(?:quotepath|abbrev|autocrlf|safecrlf|eol|filemode|ignorecase|whitespace|commentchar)
-    |diff\.(?:algorithm|context|renames|renamelimit|noprefix|mnemonicprefix|colormoved|submodule|wordregex)
-    |log\.(?:date|decorate|follow|showroot)|grep\.(?:linenumber|column|patterntype)|blame\.(?:showemail|date)
-    |format\.pretty|merge\.(?:conflictstyle|renames)|init\.defaultbranch|gc\.auto(?:detach)?|tag\.sort|branch\.sort
+    (?:color|advice|column)\..+|user\.(?:name|email)|core\.(?:quotepath|abbrev|autocrlf|whitespace)
+    |diff\.(?:algorithm|context|renames|noprefix|colormoved)|log\.(?:date|decorate)|init\.defaultbranch
     """)
 _SSH = words("git-upload-pack git-receive-pack git-upload-archive")
 _FORMAT = lazy_regex(r"(?:ext|fd|file-exec)::", re.IGNORECASE)

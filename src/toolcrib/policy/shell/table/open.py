@@ -37,11 +37,8 @@ logger wall write mesg talk | text* | | desktop
 at batch | text* | | @crontab
 atrm systemd-run update-rc.d chkconfig insserv systemd-tmpfiles anacron launchctl | text* | | persist
 shutdown poweroff reboot halt telinit pm-suspend pm-hibernate rtcwake init | text* | | power
-systemctl > poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency exit switch-root \
-  isolate | text* | | power
-systemctl > enable edit link preset reenable | text* | | persist
-systemctl initctl rc-update s6-svc sv supervisorctl svcadm invoke-rc.d | text* | -M= --machine= -t= -p= -n= --state= \
-  --type= -H=host --host=host --root= -s= | service
+systemctl loginctl initctl rc-update s6-svc sv supervisorctl svcadm invoke-rc.d | text* | -M= --machine= -t= -p= -n= \
+  --state= --type= -H=host --host=host --root= -s= | service
 modprobe insmod rmmod depmod kexec kmod dkms setenforce aa-teardown aa-disable aa-complain apparmor_parser semanage \
   setsebool grub-install update-grub grub-mkconfig efibootmgr bpftool kpatch update-initramfs mkinitcpio dracut | \
   text* | | kernel
@@ -56,11 +53,9 @@ unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-at
 useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh chfn \
   visudo vipw vigr newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit \
   sudoreplay | text* | | users
-nft ufw firewall-cmd ipset iw nmcli wg > status list show | text* | | unknown
 iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig wpa_cli nmcli ifup ifdown \
   dhclient networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore ethtool | text* | | firewall
 hostnamectl timedatectl localectl | text* | -H=host --host=host | system
-loginctl | text* | | service
 ldconfig | text* | | system
 xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste notify-send osascript xdotool ydotool wmctrl gnome-terminal \
   xterm konsole screencapture scrot gsettings dconf dbus-send gdbus busctl say xset xrandr setxkbmap | text* | | \
@@ -70,11 +65,8 @@ security secret-tool pass keyctl gnome-keyring op bw vault kwallet-query gcore |
 pkill killall skill | text* | -u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= | @pkill
 killall5 xkill | text* | | kill-all
 ugrep | text read* | -f=read --file=read --filter=shell | execute
-watch entr parallel | text* | | wrapper
 flock | create text* | -w= -E= | wrapper
 script | write | -c= | execute wrapper
-torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit chrt taskset choom caffeinate \
-  linux32 linux64 i386 x86_64 chronic unbuffer setarch numactl | text* | | wrapper roles@starts_shell
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper
 sudo doas gosu su-exec su pkexec runuser sg newgrp setpriv capsh machinectl | text* | | privilege wrapper
 sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec | \

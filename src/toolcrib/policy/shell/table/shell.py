@@ -176,9 +176,3 @@ def nohup(call: SortedWords) -> Iterator[Effect]:
     """nohup: what its command prints goes to nohup.out, where the output is a terminal."""
     if not any(redirect.op.startswith((">", "&>")) and redirect.fd in (None, 1) for redirect in call.command.redirects):
         yield Effect("create", literal("nohup.out"))
-
-
-def starts_shell(call: SortedWords) -> Iterator[Effect]:
-    """Programs that start a shell if they are given no command."""
-    if len(call.operands) < 1 + (call.name == "setarch"):
-        yield Effect("execute", None, "starts a shell", "shell:unknown-code")

@@ -34,16 +34,14 @@ _APPLETS = words_in("busybox toybox coreutils")
 # They give their words to a shell as one text.
 _JOIN = words_in(
     """
-    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal urxvt rxvt kitty
-    alacritty foot xfce4-terminal terminator sudo runuser
+    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal sudo runuser
     """
 )
 _OTHERS = (OTHER_USERS | _OPERAND_FIRST | _APPLETS | _JOIN) | words_in(
     """
-    strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session dbus-launch torsocks tsocks torify proxychains
-    proxychains4 numactl cpulimit softlimit tini tini-static dumb-init catatonit arch with-contenv daemonize uclampset
-    coresched dotenv ifne eatmydata ssh-agent extrace memusage trickle firejail valgrind capsh cmake choom caffeinate
-    linux32 linux64 i386 x86_64 chronic unbuffer
+    strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session torsocks proxychains numactl cpulimit tini
+    dumb-init arch ifne eatmydata ssh-agent firejail valgrind capsh cmake choom caffeinate linux32 linux64 i386 x86_64
+    chronic unbuffer
     """
 )
 _LOADER = lazy_regex(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
@@ -123,8 +121,6 @@ def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterato
         rest = words[start:]
         if name not in _APPLETS:  # there `{}` belongs to what is started, as in `busybox xargs`
             rest = tuple(replaced(word, "{}", (None,)) for word in rest)
-        if name == "entr":
-            rest = tuple(Word((None,)) if word.text == "/_" else word for word in rest)
         yield Inner(rest, directory=directory, fed=name not in ("parallel", "entr"))
         if name in _JOIN:
             yield Inner(script=joined(rest), directory=directory)
