@@ -417,6 +417,8 @@ def test_common_slips_are_errors_at_once(folder):
     opening = Toolbox.open(workspace=folder)
     with pytest.raises(AttributeError, match=r"not open yet, so it has no 'definitions'.*async with"):
         opening.definitions()
+    with pytest.raises(TypeError, match="settings should be Settings: load_settings"), Toolbox.open(settings={}):
+        pass
     with pytest.raises(TypeError, match="tools should be a list"):
         Toolbox.open(workspace=folder, tools=tool(lambda: "x", name="x"))
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, field_validator
 
-from toolcrib import Tool, Toolbox, tool
+from toolcrib import Tool, Toolbox, ToolDefinitionError, tool
 from toolcrib.agent import Agent, Outcome, RunLimits
 from toolcrib.agent.compaction import SUMMARIZE, fixed_tokens
 from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
@@ -686,6 +686,12 @@ async def test_an_answer_that_is_an_instance_of_a_type(
         outcome = await made.run("which?", schema=schema)
         assert (outcome.state, outcome.data) == ("done", data)
         assert type(outcome.data) is type(data)
+
+
+async def test_a_form_that_is_no_schema_is_refused_before_the_model_is_asked() -> None:
+    async with agent({"text": "three"}) as made:
+        with pytest.raises(ToolDefinitionError, match="not a valid JSON Schema"):
+            await made.run("how many?", schema={"type": "intger"})
 
 
 async def test_a_model_that_never_gives_the_form_is_an_error_in_the_end() -> None:

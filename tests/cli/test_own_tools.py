@@ -110,6 +110,15 @@ def test_lint(own: Cli) -> None:
         ("def f(:", "SyntaxError"),
         ("import sys\nsys.exit(5)", "cannot be loaded: line 2: SystemExit: 5"),
         ("from toolcrib import tool\n@tool\ndef f(*a): ...", "wrong.py"),
+        (
+            "from toolcrib import tool\na = tool(lambda: 1, name='a b')",
+            "wrong.py: a tool's name needs letters or digits",
+        ),
+        (
+            "from toolcrib import tool\na = tool(lambda: 1, name='x', timeout='5s')",
+            "x: timeout must be positive seconds",
+        ),
+        ("from toolcrib import tool\na = tool(lambda: 1, name='x', nam='y')", "'nam' (did you mean name?)"),
         ("from toolcrib import tool\na = tool(lambda: 1, name='x')\nb = tool(lambda: 2, name='x')", "two tools 'x'"),
     ],
 )

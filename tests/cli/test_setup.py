@@ -275,6 +275,11 @@ def test_doctor(cli: Cli) -> None:
     assert "starts MCP servers" in cli("doctor", "--starts", code=None).stdout
 
 
+def test_doctor_finds_a_state_folder_that_cannot_be_made(cli: Cli) -> None:
+    done = cli("doctor", env={"XDG_STATE_HOME": "/proc"}, code=1)
+    assert "MISSING  toolbox" in done.stdout and "the state folder /proc/toolcrib cannot be made" in done.stdout
+
+
 def test_doctor_finds_a_full_disk(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(cli.work)
     monkeypatch.setenv("XDG_STATE_HOME", str(cli.work.parent / "state"))

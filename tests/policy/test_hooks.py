@@ -181,6 +181,12 @@ def test_one_text_in_code_is_one_name() -> None:
     assert hooks.judge(remember, {"text": "x"}, ToolContext(channel="telegram")) is not None
 
 
+@pytest.mark.parametrize("given", [{"action": "blok"}, {"preset": "safe"}, {"action": "block", "preset": "safety"}])
+def test_a_rule_in_code_does_something(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a hook has either action"):
+        HookRule(**given)
+
+
 @pytest.mark.parametrize(
     ("hook", "complaint"),
     [

@@ -32,7 +32,8 @@ def _same(args: dict[str, Any], /) -> dict[str, Any]:
 
 
 class AnswerForm:
-    """The form of an answer. A schema that is not of an object becomes the property `answer` of one."""
+    """The form of an answer. A schema that is not of an object becomes the property `answer` of one. Raises
+    ToolDefinitionError for what is no schema."""
 
     def __init__(self, schema: AnswerSchema) -> None:
         self._type: TypeAdapter[Any] | None = None
@@ -44,6 +45,7 @@ class AnswerForm:
         self._wrapped = schema.get("type") != "object"
         parameters = _wrapped(schema) if self._wrapped else dict(schema)
         self._tool = Tool.from_schema(NAME, _DESCRIPTION, parameters, _same, category="memory")
+        self._tool.prepare()
         self.definition = ToolDefinition(NAME, _DESCRIPTION, parameters)
 
     def result(self, call: ModelCall) -> CallResult:

@@ -31,7 +31,7 @@ from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts
 from ..record.connection import is_full, is_url, shown
 from ..record.database import is_open_to_all
-from ..record.state import StateFolder
+from ..record.state import StateFolder, state_path
 from ..toolbox.declared import declared_starts
 from . import show
 from .exit_codes import of_success
@@ -198,7 +198,7 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
             shown = f"{', '.join(named[:5])}{' …' if len(named) > 5 else ''}"
             detail = f"settings name these in the workspace, which are protected: {shown}"
             yield DoctorFinding(who, True, detail, needed=False)
-    starts = Starts(writable, StateFolder.for_workspace(settings.workspace).path.parent / "starts")
+    starts = Starts(writable, state_path(settings.workspace).parent / "starts")
     for each in declared_starts(settings):
         yield _declared(starts, each)
 

@@ -200,9 +200,12 @@ class TerminalApprover:
         return Decision(True, scope="rule", rule="" if rule == request.rule else rule, approver=APPROVER)
 
     async def _edited(self, request: ApprovalRequest, text: str | None) -> Decision | None:
-        text = text or await asyncio.to_thread(
-            in_editor, self._starts, indented(request.arguments), "arguments.json", "nothing was approved"
-        )
+        if not text:
+            before = indented(request.arguments)
+            text = await asyncio.to_thread(in_editor, self._starts, before, "arguments.json", "nothing was approved")
+            if text == before:  # who leaves an editor without a change has not said yes
+                show.say("The arguments are as before; nothing was approved.", "yellow")
+                return None
         try:
             return None if text is None else Decision(True, arguments=json_object(text), approver=APPROVER)
         except Usage as error:

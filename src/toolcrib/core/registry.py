@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from .errors import (
     InvalidArguments,
     ToolConflictError,
-    ToolDefinitionError,
     ToolExecutionDenied,
     ToolNotFoundError,
     Violation,
 )
 from .text import clip
 from .tool import FunctionTool, Tool
+from .tool_spec import check_name
 
 if TYPE_CHECKING:
     from .answering import ToolOutputs
@@ -63,11 +63,8 @@ class ToolRegistry:
         Raises ToolConflictError, or ToolDefinitionError where the tool's schema cannot be built.
         """
         actual = tool if isinstance(tool, Tool) else FunctionTool(tool)
-        name: Any = actual.name
-        if not isinstance(name, str) or not name or len(name) > 256:
-            raise ToolDefinitionError(f"a tool needs a name of 1 to 256 characters, got {name!r}")
-        if not any(c.isalnum() for c in name) or any(c.isspace() or not c.isprintable() for c in name):
-            raise ToolDefinitionError(f"a tool's name needs letters or digits and no spaces: {name!r}")
+        name = actual.name
+        check_name(name)
         known = self._tools.get(name)
         if known is None and actual.source != "own" and name in self._other_names:
             known = self._tools[self._other_names[name]]  # `shell` is `exec`, whatever a server calls its own

@@ -15,7 +15,18 @@ from .context import ToolContext
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters, by_keyword, by_signature, read_docstring, read_parameters
-from .tool_spec import FIELDS, Access, Definition, Paths, ToolCategory, ToolFields, ToolOrigin, ToolSpec, category_of
+from .tool_spec import (
+    FIELDS,
+    Access,
+    Definition,
+    Paths,
+    ToolCategory,
+    ToolFields,
+    ToolOrigin,
+    ToolSpec,
+    category_of,
+    check_name,
+)
 from .verdict import Judge, Plan, Preview
 
 if TYPE_CHECKING:
@@ -172,6 +183,7 @@ class Tool(ToolFields):
 
     def prepare(self) -> None:
         """Build now what could fail later. Raises ToolDefinitionError."""
+        check_name(self.name)
         category_of(self.category, self.name)
         if self.tested:
             return

@@ -160,21 +160,30 @@ class ToolSpec(ToolFields):
     """A tool's attributes as frozen data; those not given have their defaults. Raises ToolDefinitionError."""
 
     def __init__(self, **given: Any) -> None:
-        unknown = ", ".join(sorted(given.keys() - FIELDS))
-        if unknown:
-            raise TypeError(f"a tool has no {unknown}; it has {', '.join(sorted(FIELDS))}")
+        if wrong := sorted(given.keys() - FIELDS):
+            from .near import unknown
+
+            raise TypeError(f"a tool has no {', '.join(unknown(wrong, FIELDS))}; it has {', '.join(sorted(FIELDS))}")
         owner = given.get("name", "")
         if "category" in given:
             given = {"categorized": True, **given, "category": category_of(given["category"], owner)}
         timeout, max_output = given.get("timeout"), given.get("max_output", DEFAULT_MAX_OUTPUT)
-        if timeout is not None and timeout <= 0:
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise ToolDefinitionError(f"{owner}: timeout must be positive seconds or None, got {timeout!r}")
-        if max_output < 100:
+        if not isinstance(max_output, int | float) or max_output < 100:
             raise ToolDefinitionError(f"{owner}: max_output must be at least 100 characters, got {max_output!r}")
         vars(self).update(given)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a ToolSpec is frozen: {name} cannot be set")
+
+
+def check_name(name: object) -> None:
+    """Raise ToolDefinitionError for what cannot be the name of a tool."""
+    if not isinstance(name, str) or not name or len(name) > 256:
+        raise ToolDefinitionError(f"a tool needs a name of 1 to 256 characters, got {name!r}")
+    if not any(c.isalnum() for c in name) or any(c.isspace() or not c.isprintable() for c in name):
+        raise ToolDefinitionError(f"a tool's name needs letters or digits and no spaces: {name!r}")
 
 
 def category_of(value: Any, owner: str) -> ToolCategory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from ..core.dataclass import dataclass
 from ..core.settings import AnyPath, Checked, Count, ErrorText, Json, OneOrMore, Prepared, Seconds, Section, as_list
@@ -20,6 +20,7 @@ def _expression(text: str) -> None:
 Expression = Annotated[str, Checked(_expression)]
 """A regular expression, as RE2 reads them."""
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
+HookAction = Literal["log", "notify", "ask", "block"]
 RuleText = Annotated[str | Json, ErrorText("should be a rule: a text or a table")]
 VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 """Names that an environment variable may have."""
@@ -105,7 +106,7 @@ class HookRule(Section):
 
     spellings = {"tool": "tools", "category": "categories", "channel": "channels", "patterns": "pattern"}
 
-    action: Literal["log", "notify", "ask", "block"] | None = None
+    action: HookAction | None = None
     tools: OneOrMore = ()
     """Names of tools, which may contain `*`. Empty: all tools."""
     categories: OneOrMore = ()
@@ -128,7 +129,7 @@ class HookRule(Section):
 
         for name in ("tools", "categories", "channels", "pattern"):  # code may give one text, as files do
             object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
-        if (self.action is None) == (self.preset is None):
+        if (self.action, self.preset) not in [*((action, None) for action in get_args(HookAction)), (None, "safety")]:
             raise ValueError('a hook has either action = "log", "notify", "ask" or "block", or preset = "safety"')
         if self.action not in ("log", "notify") and (self.file or self.command):
             raise ValueError("file and command are for hooks that log or notify")

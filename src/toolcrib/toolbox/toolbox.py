@@ -108,10 +108,9 @@ class Toolbox:
         def make() -> Toolbox:
             from .build import build
 
-            found = settings or _read_settings(workspace, mode, config)
             parts = build(
-                found, approve=approve, tools=given, hooks=given_hooks, middleware=given_middleware, yes=yes,
-                builtin=builtin,
+                _settings(settings, workspace, mode, config), approve=approve, tools=given, hooks=given_hooks,
+                middleware=given_middleware, yes=yes, builtin=builtin,
             )  # fmt: skip
             return Toolbox(parts)
 
@@ -462,9 +461,14 @@ def _check_approver(approve: object) -> None:
     raise TypeError(f"approve should be an async function {_APPROVES}, not {approve!r}; yes=True turns asks into allow")
 
 
-def _read_settings(workspace: PathLike | None, mode: Mode | None, config: PathLike | None) -> Settings:
-    from ..config import load_settings
+def _settings(
+    given: Settings | None, workspace: PathLike | None, mode: Mode | None, config: PathLike | None
+) -> Settings:
+    from ..config import Settings, load_settings
 
+    if given is not None:
+        _check_type("settings", given, Settings, "Settings: load_settings(workspace=…, flags={…})")
+        return given
     settings = load_settings(workspace=workspace, config=config, flags={"mode": mode} if mode else {}, dashes="")
     _warn(settings.origin.warnings)
     return settings
