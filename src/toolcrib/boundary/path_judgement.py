@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from collections.abc import Container, Iterable
 from pathlib import Path
@@ -52,8 +53,9 @@ def why_protected(ws: Workspace, path: PathLike, along: Container[Path] = ()) ->
         from .sandbox.protected_paths import protected_behind  # only changes need it
         from .sandbox.running_commands import protected_now
 
-        path = str(place.root.path.joinpath(*place.parts))
-        found = protected_behind(map(str, ws.writable), path) or protected_now(str(place.root.path), path)
+        root = str(place.root.path)
+        whole = os.path.join(root, *place.parts)
+        found = protected_behind(map(str, ws.writable), whole) or protected_now(root, whole)
     return found
 
 
@@ -126,24 +128,25 @@ def _leads_to(ws: Workspace, path: PathLike) -> str | None:
 
 
 def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) -> Judgement | None:
+    root = str(place.root.path)
+    path = os.path.join(root, *place.parts)
     try:
-        ws.locate_to_change(place.path)
+        ws.locate_to_change(path)
     except ReadOnlyRoot as error:
         return Judgement("deny", str(error), RULE_READ_ONLY)
     try:
-        st = ws.lstat(place.path)
+        st = ws.lstat(path)
     except OutsideWorkspace:  # a link leads out: no yes to a protected name may hide that
         raise
     except OSError:
         st = None
     from .sandbox.running_commands import kept_now  # only changes need it
 
-    root, text = str(place.root.path), str(place.root.path.joinpath(*place.parts))
     run_now = (each for each in kept_now(root) if not each.name)
-    run_by_host = host_file_at(root, text, (*ws.host_files, *run_now))
+    run_by_host = host_file_at(root, path, (*ws.host_files, *run_now))
     if run_by_host is not None:
         return Judgement("ask", f"{place.shown}: {run_by_host.reason}", RULE_HOST_FILES, insists=True)
-    protected = why_protected(ws, place.path, along)
+    protected = why_protected(ws, path, along)
     if protected is not None:
         named = place.shown if place.shown == protected.name else f"{place.shown} touches {protected.name}"
         return Judgement("ask", f"{named}: {protected.reason}", RULE_PROTECTED)

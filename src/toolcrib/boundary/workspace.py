@@ -125,7 +125,7 @@ class Workspace(WorkspaceRoots):
                 )
             where = "" if place.root.only else f"in {place.root.path}, which is "
             raise ReadOnlyRoot(f"{place.shown} is {where}granted for reading only")
-        if self.private.is_on_the_way(str(place.path)) and not as_directory:
+        if not as_directory and self.private.is_on_the_way(os.path.join(place.root.path, *place.parts)):
             raise PrivatePath(
                 f"Toolcrib's own files lie in {place.shown}: tools can change other things in it, but not move, "
                 "replace or remove it"

@@ -360,7 +360,7 @@ def find_protected_paths(
     `known` are folders where protected names were found before: a command could create so many other folders that the
     search would not reach those.
     """
-    nearer = tuple(str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(root))
+    nearer = tuple(p for p in (str(cwd), *map(str, cwd.parents)) if beneath(p, str(root)))
     bases = dict.fromkeys(known)
     search = Search(str(root), nearer, tuple(bases), depth, remembered=True)
     found = ProtectedPaths(str(root), allowed, search=search)
