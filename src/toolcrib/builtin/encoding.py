@@ -129,6 +129,8 @@ def single_byte(data: bytes) -> Encoding:
 
 def is_utf8(data: bytes) -> bool:
     """Return whether the data is the beginning of valid UTF-8; the last character may be cut off."""
+    if data.isascii():
+        return True
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:

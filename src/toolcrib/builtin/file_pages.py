@@ -10,7 +10,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.text import in_lines
 
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024  # larger ones are no faster, and take longer where a page is all that is read
 _MAX_WORD = 8 * 1024  # bytes
 _GAPS = ((b"\t", b'"', b"'", b",", b";"), (b" ",))
 """What ends a word; spaces where there is nothing else, because a key in JSON may have some in its first line."""
@@ -49,7 +49,7 @@ def recoded(fd: int, encoding: str) -> Fill:
     def fill(buffer: bytearray) -> int:
         nonlocal ended
         while not ready and not ended:
-            raw = os.read(fd, CHUNK // 4)
+            raw = os.read(fd, CHUNK)
             ended = not raw
             ready.extend(decoder.decode(raw, final=ended).encode("utf-8", "replace"))
         size = min(len(ready), len(buffer))

@@ -157,7 +157,7 @@ class FileTools(JournaledTools):
             if not sample:
                 return ToolOutput(f"({shown} is empty)")
             window = self._window(fd, found, offset, limit or DEFAULT_LINES, byte_offset)
-        text, note = _render(window, found, is_utf8(sample), line_numbers)
+        text, note = _render(window, found, sample, line_numbers)
         return ToolOutput("\n".join(part for part in (text, note, _footer(window)) if part))
 
     def _window(self, fd: int, found: Encoding, offset: int, limit: int, byte_offset: int) -> Window:
@@ -341,7 +341,7 @@ def _weigh(fd: int) -> str:
     return f"{files:,} files, {folders:,} folders, {size:,} bytes"
 
 
-def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers: bool) -> tuple[str, str]:
+def _render(window: Window, found: Encoding, sample: bytes, line_numbers: bool) -> tuple[str, str]:
     """Return the lines as text, and a note if some bytes did not fit the encoding."""
     raw, note = b"\n".join(window.lines), ""
     codec = found.name if found.plain else "utf-8"
@@ -353,7 +353,7 @@ def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers:
     if bad:
         note = f"(some bytes are not valid {found.name.upper()}; they are shown as \ufffd)"
         other = not_quite_utf8(raw)
-        if found == UTF8 and sample_is_utf8 and other != UTF8:
+        if found == UTF8 and other != UTF8 and is_utf8(sample):
             text = raw.decode(other.name)
             note = f"(not valid UTF-8; shown as {other.name}, which is a guess)"
     if found.guess:
