@@ -32,7 +32,7 @@ from toolcrib.cli.agent.conversation import Conversation
 from toolcrib.cli.agent.display import AnswerLines
 from toolcrib.cli.agent.run import opened_session, stored_model
 from toolcrib.config import load_settings
-from toolcrib.policy.requests import Decision, answer
+from toolcrib.policy.requests import ApprovalRequest, Decision, answer
 from toolcrib.record.state import StateFolder
 from toolcrib.toolbox import Toolbox
 
@@ -107,6 +107,33 @@ def test_a_session_that_another_process_took_over_is_not_written(tmp_path: Path,
             two.append(row.id, 1, user("theirs"))
     one.close()
     two.close()
+
+
+async def test_a_process_that_was_stopped_makes_no_call_of_a_session_that_another_one_runs(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """It goes on between the reply and its call, as a machine that slept does."""
+    ran: list[str] = []
+
+    @tool(category="destructive")
+    async def launch() -> str:
+        """Launch it."""
+        ran.append("launched")
+        return "launched"
+
+    async def approve(request: ApprovalRequest) -> Decision:
+        agent.store._connection.execute("UPDATE lease SET until = 1")
+        return Decision(True)
+
+    config = tmp_path / "c.toml"
+    config.write_text(f"[record]\nurl = {postgres_url!r}\n")
+    (tmp_path / "work").mkdir()
+    opening = Toolbox.open(tmp_path / "work", config=config, tools=[launch], approve=approve)
+    async with opening as box, await Agent.open(box, ByTask(go=[[call("launch")], "done"])) as agent:
+        with pytest.raises(LeaseOver):
+            await agent.run("go")
+        (intent,) = box.audit.query(tool="launch", kind="intent")  # so that the other process does not make it, either
+    assert intent["verdict"] == "allow" and not ran
 
 
 def test_sessions_are_those_of_a_workspace(tmp_path: Path, postgres_url: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..builtin.ask_user import CAN_PAUSE
 from ..core.call import ToolCall
-from ..core.context import BEHIND, READ_ELSEWHERE, REFUSES
+from ..core.context import BEHIND, MAY_ACT, READ_ELSEWHERE, REFUSES
 from ..core.events import CallFinished, CallStarted
 from ..core.output import ImageBlock, ToolOutput
 from .events import CallDone, CallRun, PlanChanged
@@ -84,6 +84,8 @@ async def run_calls(
     stop = parts.box.events.subscribe(listen)
     try:
         metadata = {**ctx.metadata, CAN_PAUSE: True, REFUSES: refuses, READ_ELSEWHERE: read_elsewhere}
+        if (check := session.lease_check()) is not None:
+            metadata[MAY_ACT] = check
         outputs = await parts.box.call_many(fresh, replace(ctx, session_id=session.id, metadata=metadata))
     finally:
         stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, ParamSpec, TypeVar
 
 from ..builtin.ask_user import chosen
@@ -103,6 +103,13 @@ class AgentSession:
         with self._store.running(self.id):
             self.reload()
             yield
+
+    def lease_check(self) -> Callable[[], Awaitable[None]] | None:
+        """Return what raises LeaseOver if another process may run the session now; None where the lock of a file stays
+        with this process."""
+        if not self._store.is_remote:
+            return None
+        return lambda: self.do(self._store.check_lease, self.id)
 
     @contextlib.contextmanager
     def working(self) -> Generator[None]:

@@ -87,6 +87,11 @@ class SessionRows(RecordPart):
                 self._locks.check(session_id, self._connection)
                 yield
 
+    def check_lease(self, session_id: str) -> None:
+        """Raise LeaseOver if this process ran a session and may not any more."""
+        with self._writing(session_id):
+            pass
+
     async def do(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that uses the store: in a thread if the store is on another machine. Cancelling waits for its
         end, so that nothing is stored later."""

@@ -40,6 +40,10 @@ READ_ELSEWHERE = "toolcrib_read_elsewhere"
 """A key in `ToolContext.metadata`: after `await ctx.metadata[READ_ELSEWHERE]()` the labels of the session are those of
 what others have read for it until now, too. A script does so before its calls."""
 
+MAY_ACT = "toolcrib_may_act"
+"""A key in `ToolContext.metadata`: `await ctx.metadata[MAY_ACT]()` raises where another process may go on with the
+session now. It is called after the intent of a call was committed, before its effect."""
+
 BEHIND = "toolcrib_behind"
 """A key in `ToolContext.metadata`: the tool of an earlier call of the same message that waits for a person. Without an
 answer, this call has no effect; in the `meta` of its output it says so."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .bound import clean_id
 from .call import Call
 from .caller import name_of
-from .context import BEHIND, EMPTY_CONTEXT, ToolContext
+from .context import BEHIND, EMPTY_CONTEXT, MAY_ACT, ToolContext
 from .errors import InvalidArguments, ToolcribError, ToolExecutionDenied
 from .events import CallStarted
 from .finish import (
@@ -281,6 +281,8 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant, kept: ToolOut
             waiting = stages.intent(call, grant)
             if waiting is not None:
                 await waiting
+            if MAY_ACT in call.ctx.metadata:
+                await call.ctx.metadata[MAY_ACT]()
         except ToolExecutionDenied as error:  # the stored approval is used up
             return with_hint(denied(tool, error))
         except Exception as error:
