@@ -259,7 +259,7 @@ def test_everyday_commands_ask_little_behind_a_wall(tmp_path: Path) -> None:
 SHIFTING = """
 f() { echo x; }; f | eval ls | trap 'echo x' EXIT | export LC_ALL=C; ls | pushd src; ls | exec ls | bash -c ls
 set -f; ls | shopt -s nullglob; ls | let i=1; ls | ls 2>&- | busybox ls
-LANG=C; ls | readonly x=1; ls | for LANG in C; do ls; done | unset x; ls
+LANG=C; ls | for LANG in C; do ls; done | unset x; ls
 """
 PLAIN = """
 set -euo pipefail; ls | x=a; for f in *.py; do wc -l "$f"; done | bash --version | timeout 5 grep -r x src
@@ -416,7 +416,7 @@ def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
         "set -x; set +e", "set -- a b; ls", "[ -t 1 ] && ls", "[[ -t 0 ]]", "read -t 5 x", "LINES=20; ls",
         "COLUMNS=80 ls", "echo '}' {a,b}..c",
         r"grep $'\t' a", 'x="a b"; cat "$x"', "ls 2>/dev/null",
-        "printf '%.2f %x' 3.14 0xff", "declare -A m; declare -f f", "export PATH",
+        "printf '%.2f %x' 3.14 0xff", "declare -p x", "export PATH",
     ],
 )  # fmt: skip
 def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:

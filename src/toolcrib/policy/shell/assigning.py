@@ -82,9 +82,6 @@ def assigned_value(reader: ScriptWalk, assign: Assign) -> Value:
 def read_array(reader: ScriptWalk, assign: Assign) -> None:
     """Read the elements of `name=(…)`: what they run, and what they list. Their values are not computed."""
     expansion.other_shell(reader, f"{assign.name}=(…)")
-    for raw in assign.array or ():
-        if raw.source.startswith("[") and re.search(r"\]\+?=", raw.source):
-            expansion.evaluates(reader, raw.source)
     for word in arguments(assign.array or (), reader):
         if word.glob:  # bash lists the folder
             reader.emit(Command((), ((assign.name, word),)))

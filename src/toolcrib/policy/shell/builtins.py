@@ -59,27 +59,21 @@ def _leave(reader: ScriptWalk, command: Command) -> Directories | None:
 
 
 def _declare(reader: ScriptWalk, command: Command) -> None:
-    """export, declare, local, readonly: assignments. What attributes (-i, -a, -n) make of a text is not computed."""
-    state = reader.state
+    """export, declare, local, readonly: assignments. What attributes make of values is not computed."""
     options = {letter for word in command.args if word.start[:1] in ("-", "+") for letter in word.start[1:]}
-    kept = options <= set("xrgp")
-    keeps = kept and not reader.via and (command.name != "local" or reader.function is not None)
+    if options not in ({"p"}, {"x"}) and (options or command.name != "export"):
+        other_shell(reader, command.source)
     for word in command.args:
         runs_later(word.text, reader)
         match = NAME.match(word.start)
         if word.many or not word.start:
-            state.forget_variables()
+            reader.state.forget_variables()
         elif match:
-            name, rest = match.group(), word.start[match.end() :]
-            array = rest.startswith(("=(", "+=("))
-            if "n" in options or (rest and not kept and not re.match(r"\w+\+?=\(", word.source)):
+            rest = word.start[match.end() :]
+            if "n" in options or (rest and options & set("aAilu") and not re.match(r"\w+\+?=\(", word.source)):
                 raise Unsure("attributes change what a value means", command.source, "shell:evaluated")
-            if rest.startswith("=") and keeps and not array:
-                state.set(name, (rest[1:], *word.parts[1:]))
-            elif rest or not keeps or (reader.function is not None and command.name != "export"):
-                state.set(name, OUTER)
-            if command.name == "readonly" or not options <= set("xgp"):
-                state.lock(name)
+            plain = rest.startswith("=") and not rest.startswith("=(") and not reader.via
+            reader.state.set(match.group(), (rest[1:], *word.parts[1:]) if plain else OUTER)
 
 
 def _names(reader: ScriptWalk, command: Command) -> None:

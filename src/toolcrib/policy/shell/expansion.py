@@ -120,10 +120,9 @@ def other_time(reader: ScriptWalk, what: str) -> None:
 
 
 def indexed(name: str, pieces: tuple[Piece, ...], reader: ScriptWalk) -> None:
-    """Note a subscript: one that is not `@`, `*` or a number is evaluated, and shells count elements from 0 or 1."""
+    """Read a subscript: shells evaluate it, and count elements from 0 or 1."""
     other_shell(reader, f"{name}[…]")
-    if known(single(pieces, reader)) not in ("@", "*"):
-        arithmetic(pieces, reader)
+    single(pieces, reader)
 
 
 def runs_later(text: str | None, reader: ScriptWalk) -> None:
@@ -152,7 +151,7 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
             raise Unsure("an expansion runs what a variable holds", name)
         if op == ":":
             arithmetic(piece.arg, reader)
-        if op not in _COMMON or not _is_plain(piece.arg):
+        if op not in _COMMON or not _is_plain(piece.arg) or name in ("@", "*"):
             other_shell(reader, f"${{{piece.prefix}{name}{op}…}}")
         if op in (":=", "=") and not known(value):
             reader.state.vars[name] = UNKNOWN

@@ -61,7 +61,7 @@ def is_number(value: Value | LoopPattern | None) -> bool:
 class State:
     """The shell at one point of the script. Mutable: `copy` it before reading a part whose changes do not come back."""
 
-    __slots__ = ("arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
+    __slots__ = ("arg0", "arguments", "cwds", "functions", "home", "opaque", "vars")
 
     def __init__(self, cwd: str | None, home: str | None) -> None:
         self.vars: dict[str, Value | LoopPattern] = {}
@@ -71,7 +71,6 @@ class State:
         self.functions: dict[str, tuple[tuple[Function, ...], bool]] = {}
         self.arguments: tuple[Value, ...] | None = None
         self.arg0: str | None = None
-        self.locked: frozenset[str] = frozenset()  # variables with attributes: their values are not computed
         self.opaque = False  # after something unknown ran: no name is reliable
 
     def copy(self) -> State:
@@ -83,7 +82,6 @@ class State:
         new.functions = self.functions.copy() if self.functions else {}
         new.arguments = self.arguments
         new.arg0 = self.arg0
-        new.locked = self.locked
         new.opaque = self.opaque
         return new
 
@@ -106,7 +104,6 @@ class State:
             self.functions = _either(self.functions, other.functions)
         if self.arguments != other.arguments:
             self.arguments = None
-        self.locked = self.locked | other.locked
         self.opaque = self.opaque or other.opaque
 
     def forget(self) -> None:
@@ -154,11 +151,7 @@ class State:
 
     def set(self, name: str, value: Value | LoopPattern) -> None:
         """Assign a variable. Some variables may not keep the assigned value; theirs is unknown."""
-        self.vars[name] = UNKNOWN if name in _SPECIAL or name in self.locked else value
-
-    def lock(self, name: str) -> None:
-        """Mark a variable as one with attributes (readonly, integer, …), which decide its value from now on."""
-        self.locked = self.locked | {name}
+        self.vars[name] = UNKNOWN if name in _SPECIAL else value
 
     def go(self, target: str | None) -> None:
         """Change to a directory (`cd`); None is a directory that is not known."""

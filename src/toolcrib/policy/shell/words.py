@@ -148,9 +148,7 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
         else:
             value, whole = evaluate(piece, reader)
             if piece.quoted or whole:
-                several = isinstance(piece, Param) and _is_list(piece)
-                current.many = current.many or several
-                for part in (*(UNKNOWN if several else value), ""):
+                for part in (*value, ""):
                     current.add(part, True)
             else:
                 _splits_here(piece, value, reader)
@@ -204,13 +202,6 @@ def _all_of(piece: Param) -> str:
     inner = piece.subscript or (Lit(piece.name, False),)
     text = inner[0].text if len(inner) == 1 and isinstance(inner[0], Lit) else ""
     return text if text in ("@", "*") else ""
-
-
-def _is_list(piece: Param) -> bool:
-    """Return whether this is a word for each element even in quotes: `${@#a}`, `${a[@]:1}`, `${!a@}`, `${x:-$@}`."""
-    whole = any(isinstance(inner, Lit) and inner.text == "@" for inner in piece.subscript or ())
-    inner = any(isinstance(each, Param) and _is_list(each) for each in piece.arg)
-    return whole or inner or piece.name == "@" or (piece.prefix == "!" and piece.op == "@")
 
 
 def _list(piece: Param, out: list[_WordField], current: _WordField, reader: ScriptWalk) -> _WordField:
