@@ -7,7 +7,7 @@ writes as they are. Names that are not valid UTF-8 are surrogate escapes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
@@ -83,14 +83,6 @@ class ChangeList:
         """Return the path as people read it: relative in the workspace, absolute in another root."""
         path = change.path if change.root == 0 else os.path.join(self.roots[change.root], change.path)
         return readable(path)
-
-    def counts(self) -> Iterator[tuple[str, int]]:
-        """Yield each kind of change and how many there are. Refused ones are counted separately."""
-        found: dict[str, int] = {}
-        for change in self.changes:
-            kind = "refused" if change.refused else change.action
-            found[kind] = found.get(kind, 0) + 1
-        yield from found.items()
 
 
 def readable(path: str) -> str:

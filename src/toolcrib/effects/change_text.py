@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ Redact = Callable[[str], str]
 
 def headline(found: ChangeList) -> str:
     """Return how many changes of each kind there are: "2 created, 1 deleted; 1 refused"."""
-    counts = dict(found.counts())
+    counts = Counter("refused" if change.refused else change.action for change in found.changes)
     refused = counts.pop("refused", 0)
     parts = [f"{number:,} {_ACTIONS.get(action, action)}" for action, number in counts.items()]
     text = ", ".join(parts) or "nothing"
@@ -133,13 +134,13 @@ def _what(before: Entry | None, after: Entry) -> str:
 
 def _below(found: ChangeList) -> dict[tuple[int, str], int]:
     """Count the paths that move together with each folder."""
-    counts: dict[tuple[int, str], int] = {}
+    counts = Counter[tuple[int, str]]()
     top = ""
     for change in found.changes:
         if not change.below:
             top = change.path
         else:
-            counts[(change.root, top)] = counts.get((change.root, top), 0) + 1
+            counts[(change.root, top)] += 1
     return counts
 
 
