@@ -299,7 +299,9 @@ async def test_a_mount_in_the_workspace_is_not_hidden(work: Path, monkeypatch: p
     from toolcrib.boundary.mount_points import Mount
     from toolcrib.boundary.sandbox import bubblewrap
 
-    monkeypatch.setattr(bubblewrap, "mounts", lambda: [Mount("2", "1", "0:9", "/", str(work / "mounted"))])
+    found = bubblewrap.mounts
+    mounted = Mount("2", "1", "0:9", "/", str(work / "mounted"))
+    monkeypatch.setattr(bubblewrap, "mounts", lambda: [*found(), mounted])
     async with toolbox(work, "journal", yes=True) as box:
         out = await run(box, "echo after > a")
         assert "a file system of its own" in out.for_llm
