@@ -44,7 +44,7 @@ _HELD = frozenset(f"shell:{kind}" for kind in PATH_KINDS if kind not in ("read",
 # Questions that a wall answers in which a command can only read: it prints what it may see, or fails.
 _READING = words(
     "shell:unknown-option shell:unknown-use shell:unknown-path shell:arithmetic shell:check shell:named shell:variable "
-    "shell:environment shell:other-shell shell:other-time shell:script-input"
+    "shell:environment shell:other-shell shell:other-time"
 )
 # What the judgement does not compute, and a person has to look at, in a sandbox too.
 _UNREAD = words("shell:pattern shell:computed-name shell:evaluated shell:rare")

@@ -14,7 +14,6 @@ from ...boundary.programs import named_programs
 from ...core.text import lazy_regex
 from .command_flow import SHELLS, takes_input
 from .function_calls import uncalled
-from .grammar import parse
 from .parts import Command, Problem, Script, Stdin
 from .script_reader import Reader
 from .shell_state import State
@@ -27,8 +26,8 @@ _HIDING = lazy_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_HISTORY = lazy_regex(r"![^\s=(]|^\^", re.MULTILINE)
-"""What `bash -i` replaces by earlier input."""
+_LATER = lazy_regex(r"![^\s=(]|^\^|<<|\b(?:alias|exec|fc)\b", re.MULTILINE)
+"""What `bash -i` replaces by earlier input, and what may take or change later input."""
 _UNUSUAL_SPACE = lazy_regex("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 # They change what later parts of a line mean, or run text.
 _SHIFTING = words(
@@ -63,11 +62,8 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
             if any(redirect.moves for redirect in each.redirects):
                 what = "it gives a descriptor that is not usual, and may write what is open for reading"
                 reader.problem(Unsure(what, each.source, "shell:descriptor"))
-        given = {command.program for command in reader.commands} if typed else set[str | None]()
-        if typed and (reader.defined or not given.isdisjoint(("alias", "fc")) or _HISTORY.search(command)):
-            reader.problem(Unsure("it gives later input another meaning, or repeats earlier input", command[:60]))
-        if typed and parse(f"{command}\n'")[1] is None:  # the quote that is not closed belongs to a here-document
-            reader.problem(Unsure("a here-document is not closed", command[-60:]))
+        if typed and (reader.defined or _LATER.search(command)):
+            reader.problem(Unsure("it gives other input another meaning, or repeats it", command[:60]))
     except RecursionError:
         reader.problem(Unsure("it is nested too deeply", rule="shell:nesting"))
     except Unsure as unsure:

@@ -282,8 +282,6 @@ class Reader(ScriptWalk):
             return self.state.cwds
         processes, self.processes = tuple(self.processes), []
         if any(word.text == "exec" for word in words) and any(map(is_input, node.redirects)):
-            if self.stdin is not None:  # perhaps the one from which the shell reads this script
-                self.problem(Unsure("it takes another input from now on", node.source, "shell:unknown-code"))
             self.stdin = stdin or Stdin()
         return self.invoke(Command(words, assigns, redirects, stdin, source=node.source), processes=processes)
 
@@ -304,9 +302,6 @@ class Reader(ScriptWalk):
             else:
                 target = file_word(redirect.target, self)
             found.append(Redirect(op, redirect.fd, target, text))  # type: ignore[arg-type]
-            moves = op in (">&", "<&") and target and (target.text or "")[1:].endswith("-")
-            if moves or (redirect.fd or 0) > 9:
-                expansion.other_shell(self, f"{redirect.fd or ''}{op}{redirect.target.source}")
             if is_input(redirect):
                 stdin = Stdin(text, tuple(self.commands[mark:])) if text else self.from_file(target, op, compound)
         return tuple(found), stdin
