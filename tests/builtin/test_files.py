@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from toolcrib.builtin import files
 from toolcrib.builtin.encoding import detect
 from toolcrib.builtin.file_pages import PastEnd, read_window
+from toolcrib.core.errors import ToolError
 from toolcrib.core.output import ImageBlock
 from toolcrib.core.text import in_lines
 from toolcrib.record.undoing import undo
@@ -293,6 +294,9 @@ async def test_deleting(room):
     assert not (room.root / "d/f").exists() and "toolcrib undo" in out
     await room.ok("delete_file", path="d", recursive=True)
     assert "root" in await room.fails("delete_file", path=".", recursive=True)
+    with pytest.raises(ToolError, match="root"):  # nobody is asked about it
+        room.preview("delete_file", path=".", recursive=True)
+    assert "recursive" not in await room.fails("delete_file", path=".")
     assert "not found" in (await room.fails("delete_file", path="gone")).lower()
     undo(room.journal)
     undo(room.journal)

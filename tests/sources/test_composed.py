@@ -112,6 +112,22 @@ async def test_changes_ask_and_do_nothing_before_the_yes(room: Room, action: str
     assert not (await room("create_tool")).is_error  # a look asks nothing
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({"action": "create"}, "needs a name"),
+        ({"action": "create", "name": "new"}, "description should say"),
+        ({"action": "create", "name": "read_file", "description": "d", "action_template": "x"}, "choose another name"),
+        ({"action": "update", "name": "nosuch", "description": "d"}, "there is no composed tool 'nosuch'"),
+        ({"action": "delete", "name": "nosuch"}, "there is no composed tool 'nosuch'"),
+    ],
+)
+async def test_nobody_is_asked_about_a_change_that_can_only_fail(room: Room, call: dict[str, str], said: str) -> None:
+    await room.open(mode="assistant")
+    output = await room("create_tool", **call)
+    assert said in output.for_llm and not output.pause_for_input
+
+
 async def test_a_change_is_in_the_record(room: Room) -> None:
     box = await room.open()
     await room.ok("create_tool", action="create", name="greet", description="d", action_template="x")

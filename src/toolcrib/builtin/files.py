@@ -252,9 +252,10 @@ class FileTools(JournaledTools):
 
     def _to_delete(self, path: str, recursive: bool) -> os.stat_result:
         """Return what is to be deleted. Raises OSError or ToolError for what cannot be."""
-        st = self.ws.lstat(path)
+        st, shown = self.ws.lstat(path), self.ws.relative(path)
+        if not self.ws.locate(path).parts:
+            raise ToolError(f"{shown} is the root of a granted directory and stays; delete what is in it, by name")
         if stat.S_ISDIR(st.st_mode) and not recursive:
-            shown = self.ws.relative(path)
             raise ToolError(f"{shown} is a directory; pass recursive=true to delete it with all that is in it")
         return st
 

@@ -198,6 +198,10 @@ class ComposedStore:
                 bad.append((name if isinstance(name, str) else f"entry {number + 1}", f"{self.path}: {error}"))
         return good, bad
 
+    def has(self, name: str) -> bool:
+        """Return whether a tool is stored, rightly or not. Raises StoreError if the file cannot be read."""
+        return any(as_object(each).get("name") == name for each in self._entries())
+
     def change(self, name: str, alter: Callable[[Any], dict[str, Any] | None]) -> None:
         """Replace the stored entry of a tool with the result of `alter`, which gets it or, if there is none, None.
 

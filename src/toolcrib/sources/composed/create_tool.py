@@ -86,24 +86,25 @@ class ComposedTools:
         if action == "list":
             return ToolOutput(self._listing())
         if not name:
-            raise ToolError(f'action "{action}" needs a name; action "list" shows them')
+            raise ToolError(_nameless(action))
         try:
             if action == "run":
                 return await self._run_one(name, args or {}, ctx)
             if action == "delete":
                 return await self._delete(name)
             if action == "create":
-                made = composed(name, description, action_template, parameters, execution=execution)
-                return await self._create(made)
+                return await self._create(self._new(name, description, action_template, parameters, execution))
             return await self._update(name, description, action_template, parameters, execution)
         except (ToolDefinitionError, StoreError) as error:
             raise ToolError(str(error)) from None
 
-    async def _create(self, made: ComposedTool) -> ToolOutput:
-        taken = self._taken(made.name)
-        if taken:
+    def _new(self, name: Any, description: Any, action: Any, parameters: Any, execution: Any) -> ComposedTool:
+        made = composed(name, description, action, parameters, execution=execution)
+        if taken := self._taken(made.name):
             raise ToolError(f"{taken}; choose another name")
+        return made
 
+    async def _create(self, made: ComposedTool) -> ToolOutput:
         def add(old: Any) -> dict[str, Any]:
             if old is not None:
                 raise ToolError(f'there is a composed tool {made.name!r} already; action "update" changes it')
@@ -200,8 +201,19 @@ class ComposedTools:
         return Judgement("ask", f"it {verb}s a tool, which later sessions of this workspace have, too", f"tools:{verb}")
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        """Return what a person reads. Raises ToolError for a change that can only fail: nobody is asked about it."""
         from ...policy.preview import short
 
+        verb, name = args.get("action", "list"), args.get("name")
+        if verb in CHANGES and not name:
+            raise ToolError(_nameless(verb))
+        try:
+            if verb == "create":
+                self._new(name, *map(args.get, ("description", "action_template", "parameters", "execution")))
+            elif verb in CHANGES and not self._store.has(str(name)):
+                raise ToolError(self._unknown(str(name)))
+        except (ToolDefinitionError, StoreError) as error:
+            raise ToolError(str(error)) from None
         lines = [f"{args.get('action', 'list')} {args.get('name') or ''}".strip()]
         keys = ("description", "parameters", "action_template", "args", "execution")
         lines += [f"{key}: {args[key]}" for key in keys if args.get(key)]
@@ -216,6 +228,10 @@ def add_composed_tools(registry: ToolRegistry, folder: Path, missing: list[tuple
     tools = ComposedTools(ComposedStore(folder / FILE), registry, missing)
     registry.register(tools.tool())
     tools.register()
+
+
+def _nameless(action: str) -> str:
+    return f'action "{action}" needs a name; action "list" shows them'
 
 
 def _kept_parameters(old: Mapping[str, Any], action: str) -> dict[str, Any]:
