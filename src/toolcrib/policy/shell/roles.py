@@ -66,10 +66,9 @@ def of_options(call: SortedWords) -> Iterator[Effect]:
 _WRITES = lazy_regex(r"-[oO]|-(?=[\w-]*(?:out|log(?!ical)|save|dump|dest|write|report|trace|jar|cache|stderr))[\w-]+")
 _NAMES_PROGRAM = words(
     """
-    --to-command --use-compress-program --rsh --rsh-command --rmt-command --pager --pre --pre-invoke --post-invoke
-    --checkpoint-action --info-script --new-volume-script --compress-program --diff-program --hostname-bin --exec-path
-    --open-files-in-pager --extcmd --photo-viewer --agent-program --dirmngr-program --view --script-shell --pipe
-    --engine --provider -engine -provider --strip-program --unzip-command
+    --to-command --use-compress-program --rsh --rsh-command --rmt-command --pager --pre --checkpoint-action
+    --info-script --new-volume-script --compress-program --diff-program --hostname-bin --exec-path --engine --provider
+    -engine -provider --strip-program --open-files-in-pager
     """
 )
 

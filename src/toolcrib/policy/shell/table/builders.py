@@ -13,16 +13,12 @@ from .wordlist import words
 
 _RUNS = words(
     """
-    run run-script test t tst start stop restart rebuild build b check c r bench doc fmt fix metadata clippy compile
-    exec verify package deps info list ls show version help tree why bin root outdated lint dev vet generate tool bug
-    env current which whoami where doctor locate-project read-manifest verify-project pkgid rustc rustdoc expand nextest
-    miri environment report lock init new venv config explain query prefix dedupe pkg graph work completion format lint
-    html xml --version
+    run run-script test t start stop restart rebuild build b check c r bench doc fmt fix metadata clippy compile exec
+    verify package deps info list ls show version help tree why bin root outdated lint dev vet generate tool env which
+    whoami doctor rustc nextest report lock init new venv config explain graph format html xml --version
     """
 )
-_LOOKS = words(
-    "list ls show version help tree why info outdated env freeze check metadata locate-project pkgid root bin"
-)
+_LOOKS = words("list ls show version help tree why info outdated env freeze check metadata root bin")
 
 
 def by_verb(call: SortedWords) -> Iterator[Effect]:

@@ -119,21 +119,16 @@ def crontab(call: SortedWords) -> Iterator[Effect]:
         yield Effect("persist", None, "makes commands run later, or deletes the user's schedule")
 
 
-_BSD_VALUE = lazy_regex(r"[kOopqtUN\W\d_].*", re.DOTALL)  # behind BSD's letters, as in `e1` and `axo user`
-_FORMAT_NEXT = lazy_regex(r"[^kOopqtUN\W\d_]*[kOo]")
+_BSD_LETTERS = lazy_regex(r"[acfghjlmnrsuvwxHLSTVX]+|[\d,]+")
+_UNIX_LETTERS = lazy_regex(r"-[^uUgGptsCqo]*[uUgGptsCqo]?")  # with a value behind the last one
 
 
 def ps(call: SortedWords) -> Iterator[Effect]:
     """BSD's `e` (`ps auxe`) shows the environment of every process. So does `-e` where ps reads all words as BSD's,
     because a value is not what it should be (`ps -ux -e`, `ps -auxe`)."""
     dashed = [text for word in call.command.args if re.match("-[^-]", text := word.text or "-e")]
-    as_bsd = any(re.match("-[^uUgGptsCqo]*[uUgGptsCq].", text) for text in dashed)
-    formats = [word.text or "env" for word in call.values("-o", "--format")]
-    letters, before = "", ""
-    for text in call.texts():
-        formats.append(text or "env")
-        if not _FORMAT_NEXT.fullmatch(before):
-            letters += _BSD_VALUE.sub("", text or "")
-        before = text or ""
-    if "e" in letters.lower() or any("env" in text for text in formats) or (as_bsd and any("e" in t for t in dashed)):
+    as_bsd = not all(_UNIX_LETTERS.fullmatch(text) for text in dashed)
+    shown = any("env" in (word.text or "env") for word in call.values("-o", "--format"))
+    shown = shown or not all(_BSD_LETTERS.fullmatch(text or "e") for text in call.texts())
+    if shown or (as_bsd and any("e" in text for text in dashed)):
         yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
