@@ -25,18 +25,11 @@ _AWAY = words_in("chroot proot bwrap nsenter systemd-run start-stop-daemon su ru
 OTHER_USERS = _AWAY | words_in("sudo doas sg gosu su-exec setuidgid setpriv chpst unshare")
 # Programs with an operand before the command that they run.
 _OPERAND_FIRST = words_in(
-    """
-    chroot flock faketime gosu su-exec setuidgid envdir runcon direnv logsave sg dtach abduco setarch prlimit nsenter su
-    cgexec perf screen tmux start-stop-daemon chrt taskset
-    """
+    "chroot flock faketime gosu logsave sg setarch prlimit nsenter su perf screen tmux start-stop-daemon chrt taskset"
 )
 _APPLETS = words_in("busybox toybox coreutils")
 # They give their words to a shell as one text.
-_JOIN = words_in(
-    """
-    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal sudo runuser
-    """
-)
+_JOIN = words_in("watch parallel tmux screen entr su sg script xterm konsole gnome-terminal sudo runuser")
 _OTHERS = (OTHER_USERS | _OPERAND_FIRST | _APPLETS | _JOIN) | words_in(
     """
     strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session torsocks proxychains numactl cpulimit tini
