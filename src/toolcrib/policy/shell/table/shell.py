@@ -23,8 +23,6 @@ SET_NAMES = words("errexit nounset pipefail xtrace verbose noclobber noglob")
 
 def declare(call: SortedWords) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
-    if call.has("-i"):
-        yield Effect("unknown", None, "makes assignments evaluate their text", "shell:arithmetic")
     exported = call.name == "export" or call.has("-x")
     for word in call.operands:
         yield from declared(word, exported)
