@@ -22,10 +22,7 @@ def words_of(reader: ScriptWalk, node: Simple) -> tuple[Word, ...]:
     words: list[Word] = []
     for raw in node.words:
         first = raw.pieces[0] if raw.pieces else None
-        if raw.assign is not None:
-            read_array(reader, raw.assign)
-            words.append(Word((f"{getattr(first, 'text', '')}(", None, ")"), raw.source))
-        elif raw.plain is None and first is not None and re.match(r"[A-Za-z_]\w*\+?=", getattr(first, "text", "")):
+        if raw.plain is None and first is not None and re.match(r"[A-Za-z_]\w*\+?=", getattr(first, "text", "")):
             words.append(declared(reader, raw))
         else:
             words.extend(arguments((raw,), reader))

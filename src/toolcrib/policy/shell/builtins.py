@@ -92,8 +92,7 @@ def _names(reader: ScriptWalk, command: Command) -> None:
 
 def _unset(reader: ScriptWalk, command: Command) -> None:
     """unset: variables and functions that may no longer exist."""
-    state = reader.state
-    state.functions = {name: (bodies, False) for name, (bodies, _) in state.functions.items()}
+    reader.state.doubt_functions()
     _names(reader, command)
 
 

@@ -9,15 +9,6 @@ from .tree import Function, Unsure
 MAX_CALLS = 20  # the largest depth of functions that call functions
 
 
-def calls(reader: ScriptWalk, bodies: tuple[Function, ...], command: Command) -> None:
-    """Read a call of a function that has one of several bodies."""
-    cwds = reader.state.cwds
-    for body in bodies:  # `call` forgets what is not true before it, too
-        call(reader, body, command)
-        if len(bodies) > 1:
-            reader.fall(cwds)
-
-
 def call(reader: ScriptWalk, function: Function, command: Command) -> None:
     """Read a function's body as a call of it would run. Raises `Unsure` if calls are nested too deeply."""
     reader.called.add(id(function))

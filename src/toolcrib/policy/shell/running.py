@@ -97,7 +97,7 @@ def new_shell(reader: ScriptWalk, assigns: tuple[tuple[str, Word], ...], inner: 
     state.vars = dict.fromkeys(state.vars, OUTER)
     for name, word in assigns:
         state.set(name, UNKNOWN if word.text is None else (word.text,))
-    state.functions = {name: (bodies, False) for name, (bodies, _) in state.functions.items()}
+    state.doubt_functions()
     words = inner.arguments
     exact = words is not None and not any(word.many or word.glob for word in words)
     state.arguments = tuple(word.parts for word in words) if words is not None and exact else None

@@ -14,7 +14,7 @@ from . import expansion, tree
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
 from .command_flow import takes_input
-from .function_calls import calls, fork_bomb
+from .function_calls import call, fork_bomb
 from .grammar import parse
 from .lexer import NAME
 from .parts import STANDARD_INPUT, Command, Redirect, Stdin, Word
@@ -146,7 +146,9 @@ class Reader(ScriptWalk):
             case tree.Function():
                 if _HOOK.match(node.name):
                     expansion.other_time(self, node.name)
-                self.state.functions[node.name] = ((node,), True)
+                if any(each.name == node.name and each is not node for each in self.defined):
+                    self.problem(Unsure("a function is defined twice", node.name))
+                self.state.functions[node.name] = (node, True)
                 self.defined.append(node)
             case _:
                 raise Unsure(f"{type(node).__name__} cannot be read")
@@ -335,9 +337,9 @@ class Reader(ScriptWalk):
         if command.stdin is None and not any(map(is_input, redirects)):
             command.stdin = self.stdin
         if functions and name is not None and name in self.state.functions:
-            bodies, sure = self.state.functions[name]
+            body, sure = self.state.functions[name]
             self.emit(Command((), assigns, redirects, command.stdin, source=command.source))
-            calls(self, bodies, command)
+            call(self, body, command)
             if sure:
                 return self.state.cwds
         if processes and any(word.is_process for word in words[1:]):

@@ -67,8 +67,7 @@ class State:
         self.vars: dict[str, Value | LoopPattern] = {}
         self.cwds: tuple[str | None, ...] = (cwd,)
         self.home = home
-        # The bodies a function may have, and whether it certainly has one of them.
-        self.functions: dict[str, tuple[tuple[Function, ...], bool]] = {}
+        self.functions: dict[str, tuple[Function, bool]] = {}  # each with whether it certainly exists
         self.arguments: tuple[Value, ...] | None = None
         self.arg0: str | None = None
         self.opaque = False  # after something unknown ran: no name is reliable
@@ -101,7 +100,8 @@ class State:
                     self.vars[name] = NUMBER if is_number(mine) and is_number(theirs) else UNKNOWN
         self.cwds = directories(self.cwds + other.cwds)
         if self.functions != other.functions:
-            self.functions = _either(self.functions, other.functions)
+            self.functions = {**other.functions, **self.functions}
+            self.doubt_functions()
         if self.arguments != other.arguments:
             self.arguments = None
         self.opaque = self.opaque or other.opaque
@@ -111,7 +111,11 @@ class State:
         self.forget_variables()
         self.cwds = (None,)
         self.arguments = None
-        self.functions = {name: (bodies, False) for name, (bodies, _) in self.functions.items()}
+        self.doubt_functions()
+
+    def doubt_functions(self) -> None:
+        """Note that functions may not exist any more, or not yet."""
+        self.functions = {name: (body, False) for name, (body, _) in self.functions.items()}
 
     def forget_variables(self) -> None:
         """Forget all variables, because one that is not known was set."""
@@ -168,19 +172,6 @@ _SPECIAL = frozenset({"PWD", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSEC
     "MATCH", "MBEGIN", "MEND", "match", "mbegin", "mend", "status", "pipestatus", "reply", "psvar", "PSVAR", "fignore",
     "FIGNORE", "watch", "WATCH", "mailpath", "prompt", "PROMPT", "PROMPT2", "PROMPT3", "PROMPT4", "PS3", "ERRNO", "TTY",
     "BASH_ARGV0", "SHELLOPTS", "BASHOPTS", "HISTCMD", "PIPESTATUS", "BASH_REMATCH", "MAPFILE", "COPROC"})  # fmt: skip
-
-
-Functions: TypeAlias = dict[str, tuple[tuple[Function, ...], bool]]
-
-
-def _either(one: Functions, other: Functions) -> Functions:
-    """Return the functions that may exist if the shell is in one of two states."""
-    joined: Functions = {}
-    for name in one.keys() | other.keys():
-        mine, theirs = one.get(name, ((), False)), other.get(name, ((), False))
-        bodies = mine[0] + tuple(body for body in theirs[0] if not any(body is known for known in mine[0]))
-        joined[name] = (bodies, mine[1] and theirs[1])
-    return joined
 
 
 def directories(cwds: tuple[str | None, ...]) -> tuple[str | None, ...]:

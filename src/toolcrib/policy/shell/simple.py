@@ -125,7 +125,8 @@ class CommandLexer(Lexer):
         self_source = assign.value.source
         name = Lit(f"{assign.name}{'+=' if assign.append else '='}", False)
         if assign.array is not None:
-            return Raw(f"{name.text}{self_source}", (name,), None, assign)
+            elements = (piece for raw in assign.array for piece in raw.pieces)
+            return Raw(f"{name.text}{self_source}", (name, Lit("(", True), *elements, Lit(")", True)))
         subscript = assign.subscript
         if subscript is not None:
             return Raw(self_source, (Lit(assign.name, False), Lit("[", True), *subscript, *assign.value.pieces))

@@ -74,13 +74,11 @@ Piece: TypeAlias = Lit | Param | Subst | Arith | Proc
 
 @dataclass(slots=True)
 class Raw:
-    """A word as it is written. `plain` is its text if nothing in it is special to the shell, else None. `assign` is the
-    array that an argument of `declare` assigns."""
+    """A word as it is written. `plain` is its text if nothing in it is special to the shell, else None."""
 
     source: str
     pieces: tuple[Piece, ...]
     plain: str | None = None
-    assign: Assign | None = None
 
 
 @dataclass(slots=True)
