@@ -20,7 +20,10 @@ from .settings import Settings
 from .shapes import Shaped, ShapeError, annotation_at, holds_list, shape
 
 ENV_PREFIX = "TOOLCRIB_"
-ENV_OTHER = {"TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND", "TOOLCRIB_HOOKD"}
+ENV_OTHER = {
+    "TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND", "TOOLCRIB_HOOKD",
+    "TOOLCRIB_BEHIND", "TOOLCRIB_PLUGIN_DIR", "TOOLCRIB_CHANNEL_LISTEN", "TOOLCRIB_CHANNEL_ALLOWED",
+}  # fmt: skip
 """Variables that are not settings: the file to read, the token of `serve --http`, the mark on a command's processes,
 whether hooks start `toolcrib hookd`."""
 

@@ -341,6 +341,7 @@ async def test_a_toolcrib_that_starts_itself_ends(client: Any, host: Any) -> Non
             replace(host, environ={**host.environ, "TOOLCRIB_BEHIND": behind}),
             ToolRegistry(),
         )
+        assert len(deep.registered.registry) == (behind != own)  # else the list grew with each start
         with pytest.raises(McpFailure, match=why):
             await deep.connect("raw")
 

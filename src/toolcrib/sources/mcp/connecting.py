@@ -6,7 +6,6 @@ A local server starts first, and the SDK is loaded meanwhile: both take about ha
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import sys
@@ -24,7 +23,7 @@ from .client_services import ClientServices
 from .config import ServerConfig, secrets_in
 from .downstream import Downstream
 from .relay import ListKind, Relay
-from .server_start import BIN, folder_of, server_environment, start_of, words_of
+from .server_start import BEHIND, BIN, folder_of, mark_of, marks_of, server_environment, start_of, words_of
 from .stdio_transport import StdioTransport
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.mcp")
 
-BEHIND = "TOOLCRIB_BEHIND"
-"""The variable that says as which servers of Toolcrib a process was started, outermost first."""
 MAX_DEPTH = 3
 """A gateway may run behind another gateway. The limit stops a gateway that starts itself endlessly."""
 
@@ -104,7 +101,7 @@ def _learn(words: Iterable[str], services: ClientServices) -> None:
 def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServices) -> Spawn:
     """Return the process to start: in the workspace, with its own environment, in a sandbox if one is set."""
     asker = f"mcp:{config.name}"
-    behind, own = _behind(services.environ), _mark(config)
+    behind, own = marks_of(services.environ), mark_of(config)
     if own in behind:
         raise ToolError("this process is that server: it is Toolcrib, and has itself in its settings")
     if len(behind) >= MAX_DEPTH:
@@ -134,15 +131,6 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
         folder.mkdir(parents=True, exist_ok=True)
     walls = services.walls(config.sandbox, config.read, config.write)
     return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
-
-
-def _behind(environ: Mapping[str, str]) -> list[str]:
-    """Return the marks of the servers as which this process, and those that started it, were started."""
-    return [mark for mark in environ.get(BEHIND, "").split(",") if mark]
-
-
-def _mark(config: ServerConfig) -> str:
-    return hashlib.sha256(repr((config.name, config.command, config.args)).encode(errors="replace")).hexdigest()[:12]
 
 
 async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,18 @@ from .config import ServerConfig
 
 _PYTHON, _OPTION_P = lazy_regex(r"python3\.(\d+)"), 11
 BIN = "Scripts" if os.name == "nt" else "bin"
+BEHIND = "TOOLCRIB_BEHIND"
+"""The variable that says as which servers of Toolcrib a process was started, outermost first."""
+
+
+def marks_of(environ: Mapping[str, str]) -> list[str]:
+    """Return the marks of the servers as which this process, and those that started it, were started."""
+    return [mark for mark in environ.get(BEHIND, "").split(",") if mark]
+
+
+def mark_of(config: ServerConfig) -> str:
+    """Return what tells a server from others, for the processes that it starts."""
+    return hashlib.sha256(repr((config.name, config.command, config.args)).encode(errors="replace")).hexdigest()[:12]
 
 
 def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:

@@ -27,6 +27,7 @@ from .listed import ServerListing
 from .mcp_tool import McpTool
 from .registered_tools import RegisteredTools
 from .relay import ContentChanged, Listener, Relay, ShowUri
+from .server_start import mark_of, marks_of
 from .upstream import ServerStatus, Upstream
 
 log = logging.getLogger("toolcrib.mcp")
@@ -69,7 +70,8 @@ class McpServers:
             config.expanded(self._services.environ), self._services, self.relay, self._listed, config.where
         )
         self._servers[config.name] = server
-        if server.tools.listing is not None and not config.disabled:
+        this = mark_of(server.config) in marks_of(self._services.environ)  # its list would have itself as a server
+        if server.tools.listing is not None and not config.disabled and not this:
             self._listed(server, server.tools.listing)
         return server
 
