@@ -55,15 +55,13 @@ git > bisect submodule | text text text | {_LOG} --recursive | options@git_submo
 GIT_OPEN = """
 git > add commit merge cherry-pick revert am apply commit-tree write-tree update-index sparse-checkout pack-refs \
   pack-objects unpack-objects index-pack prune-packed update-server-info rerere mktree mktag replace merge-file \
-  multi-pack-index commit-graph stage citool gui merge-tree bundle | maybe* | -F=read --file=read \
-  --pathspec-from-file=read -t=read --template=read -m= --message= -C= -c= --author= --date= -S? --gpg-sign -u? -s? \
-  -X= --directory= | change
+  multi-pack-index commit-graph stage citool gui merge-tree bundle | maybe* | -m= --message= -F=read --file=read | \
+  change
 git > gc repack | text* | --prune?!discard -a!discard --cruft-expiration=!discard -A -d -f -F -l -n -q | change
 git > mv | move* write | -f -k -n -v | change
 git > hash-object | read* | -w!change -t=
 git > format-patch | text* | -o=write --output-directory=write | change
-git > archive | text* | -o=write --output=write --remote= --exec= --format= --prefix= --add-file=read | \
-  options@git_transfer
+git > archive | text* | --remote= --exec= | options@git_transfer
 git > fetch pull ls-remote fetch-pack send-pack http-fetch | text* | -u? --upload-pack= --receive-pack= --exec= -o= \
   --depth= -j= | options@git_transfer
 git > push | text* | --upload-pack= --receive-pack= --exec= -o= -u!protected --set-upstream!protected -f!discard \
