@@ -107,11 +107,6 @@ def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
             role = first[index] if index < len(first) else rest or "maybe"
         if role != "text":
             yield from of_role(role, word)
-        if word.many and last and rest is not None:  # any of its files may be the last one
-            yield from of_role(last[-1], word)
-        if word.glob and not word.one_name:  # `uniq src/*`: its second name is the next operand
-            for role in {*first[index + 1 :]} - {"text"}:
-                yield from of_role(role, word)
 
 
 def _maybe(word: Word) -> Iterator[Effect]:

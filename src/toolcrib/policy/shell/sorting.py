@@ -143,8 +143,6 @@ class _Sorter:
             self.unsure = True
             self._unlisted(f"{start[:20]}…", cut(word, 2))
             return
-        if word.text is None and None in word.parts[:1]:
-            self.unsure = True
         for at in range(1, len(start)):
             name = f"-{start[at]}"
             option = self.table.get(name)

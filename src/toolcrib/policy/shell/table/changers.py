@@ -95,8 +95,6 @@ def ip(call: SortedWords) -> Iterator[Effect]:
     texts = [text or "?" for text in call.texts()]
     if "?" in texts[:2]:  # a file may be called `link`, and the next one `set`
         yield Effect("unknown")
-    elif texts[:1] in (["netns"], ["vrf"]) and texts[1:2] not in ([], ["list"], ["show"]):
-        yield Effect("namespace")
     elif texts[1:2] and texts[1] not in ("show", "list", "ls", "lst", "sh", "get", "help", "l"):
         yield Effect("firewall")
 

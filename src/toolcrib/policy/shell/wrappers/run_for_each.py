@@ -44,8 +44,6 @@ def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     while at < len(words) and not words[at].start.startswith(("-", "(", "!", ")")):
         roots.append(words[at])
         at += 1
-    if any(word.text == "-files0-from" for word in words):
-        roots.append(Word((None,)))
     roots = list(dict.fromkeys(roots)) or [Word((".",))]
     roots = roots if len(roots) <= 8 else [Word((None,))]
     while at < len(words):
@@ -62,10 +60,6 @@ def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
                     several = filled[-1:] if words[end : end + 1] and words[end].text == "+" else ()
                     yield Inner((*filled, *several), directory=away)
             at = end
-        elif words[at].text is None:
-            # An unknown word may be an action; what follows it could be a command.
-            yield Inner((Word((None,), words[at].source), *words[at + 1 :]))
-            return
         at += 1
 
 
