@@ -20,7 +20,8 @@ HIJACKS = words(
     BASH_XTRACEFD BASH_COMPAT BASH_ALIASES BASH_CMDS ZDOTDIR FPATH KSH_ENV INPUTRC MAILPATH
     GCONV_PATH LOCPATH NLSPATH RES_OPTIONS HOSTALIASES MALLOC_TRACE PYTHONSTARTUP PYTHONHOME PERL5OPT PERL5LIB PERL5DB
     RUBYOPT RUBYLIB LUA_INIT JAVA_TOOL_OPTIONS GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND GIT_EXEC_PATH
-    GIT_TEMPLATE_DIR GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_REDIRECT_STDOUT GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS
+    GIT_TEMPLATE_DIR GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_REDIRECT_STDOUT
+    GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS
     RSYNC_RSH LESS LESSEDIT LESSHISTFILE LESSOPEN LESSCLOSE TAR_OPTIONS RIPGREP_CONFIG_PATH GREP_OPTIONS MAKEFLAGS
     GZIP XZ_OPT XZ_DEFAULTS TERMINFO TERMCAP MANOPT AWKPATH AWKLIBPATH CC XDG_CONFIG_HOME XML_CATALOG_FILES APT_CONFIG
     FFREPORT DOCKER_HOST
@@ -112,7 +113,8 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
         yield Effect("session", value, f"sets {base}, which changes what programs find or do")
     elif exported and base not in PLAIN and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_")):
         said = f"sets {base} for a program, which may obey it"
-        if value.text is None or _MEANINGFUL.search(value.text):
+        of_git = base.startswith("GIT_") and base not in QUIET  # git runs programs that its files name
+        if of_git or value.text is None or _MEANINGFUL.search(value.text):
             yield Effect("session", value, said)
         elif base not in QUIET:
             yield Effect("unknown", value, said, "shell:variable")

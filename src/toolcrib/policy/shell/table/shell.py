@@ -81,6 +81,8 @@ def options(call: SortedWords) -> Iterator[Effect]:
     texts = [word.text or "" for word in call.command.args]
     if not texts and call.name == "set":
         yield Effect("unknown", None, _WHOLE, "shell:environment")
+    if call.name == "set" and any(text == "allexport" or re.match(r"-\w*a", text) for text in texts):
+        yield Effect("session", None, "gives programs all variables, which they may obey")
     if "history" in texts and any(text.startswith("+") for text in texts):
         yield Effect("log", None, "turns the shell's history off", "shell:history")
 
