@@ -61,7 +61,7 @@ git > gc repack | text* | --prune?!discard -a!discard --cruft-expiration=!discar
 git > mv | move* write | -f -k -n -v | change
 git > hash-object | read* | -w!change -t=
 git > format-patch | text* | -o=write --output-directory=write | change
-git > archive | text* | --remote= --exec= | options@git_transfer
+git > archive | text* | -o=write --output=write --remote= --exec= | options@git_transfer
 git > fetch pull ls-remote fetch-pack send-pack http-fetch | text* | -u? --upload-pack= --receive-pack= --exec= -o= \
   --depth= -j= | options@git_transfer
 git > push | text* | --upload-pack= --receive-pack= --exec= -o= -u!protected --set-upstream!protected -f!discard \

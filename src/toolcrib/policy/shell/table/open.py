@@ -5,13 +5,13 @@ they do known harm that their name does not show.
 """
 
 OPEN = """
-mkdir mkfifo | create*
+mkdir mkfifo | create* | -m= --mode=
 touch | create* | -d= --date= -t= -r=list --reference=list
 mknod | create text* | | device
 mktemp | text* | -p=create --tmpdir | change
-cp gcp | read* write | -t=write@read --target-directory=write@read
+cp gcp | read* write | -t=write@read --target-directory=write@read -S= --suffix=
 install ginstall | read* write | -t=write@read --target-directory=write@read -d@create --directory@create
-mv | move* write | -t=write@move --target-directory=write@move
+mv | move* write | -t=write@move --target-directory=write@move -S= --suffix=
 ln link | text* | -t=create --target-directory=create -sfnv | options@ln
 dd | text* | | @dd
 tee sponge | write*
@@ -53,6 +53,7 @@ unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-at
 useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh chfn \
   visudo vipw vigr newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit \
   sudoreplay | text* | | users
+nft ufw firewall-cmd ipset iw nmcli wg > status list show | text* | | unknown
 iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig wpa_cli nmcli ifup ifdown \
   dhclient networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore ethtool | text* | | firewall
 hostnamectl timedatectl localectl | text* | -H=host --host=host | system
@@ -80,7 +81,8 @@ lua luajit | text* | -e= -l= | options@lua
 gdb lldb rr perf bpftrace dtrace py-spy | maybe* | -p!process --pid!process | execute
 java R Rscript julia tsx ts-node pwsh hg pre-commit valgrind | maybe* | | execute
 emacs emacsclient | text* | | single options@editor
-ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed | text* | | options@editor
+ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed | text* | -w=write | \
+  options@editor
 sqlite3 sqlite duckdb | text* | -cmd= --cmd= -init=exec -separator= | single options@sqlite
 curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --remote-name-all -T=send \
   --upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data \
