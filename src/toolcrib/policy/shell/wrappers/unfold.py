@@ -29,7 +29,7 @@ _OPERAND_FIRST = words_in(
 )
 _APPLETS = words_in("busybox toybox coreutils")
 # They give their words to a shell as one text.
-_JOIN = words_in("watch parallel tmux screen entr su sg script xterm konsole gnome-terminal sudo runuser")
+_JOIN = words_in("watch parallel hyperfine tmux screen entr su sg script xterm konsole gnome-terminal sudo runuser")
 _OTHERS = (OTHER_USERS | _OPERAND_FIRST | _APPLETS | _JOIN) | words_in(
     """
     strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session torsocks proxychains numactl cpulimit tini
