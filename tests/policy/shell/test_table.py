@@ -84,3 +84,18 @@ def test_ordinary_uses_are_allowed(command: str) -> None:
 )
 def test_a_filter_that_reads_more_than_its_input_asks(command: str) -> None:
     assert judge_command(command, PLACE).verdict == "ask"
+
+
+@pytest.mark.parametrize("words", ["", "x", "src/a", "-x src/a", "-x=src/a", "--foo src/a", "--foo=src/a --bar=src/b"])
+def test_an_open_program_is_allowed_by_no_words(words: str) -> None:
+    """Options that are shortened or not listed do anything, so that it asks also where all its words are read."""
+    here = CommandPlace(workspace="/home/me/project", cwd="/home/me/project", home="/home/me")
+    open_ones = [
+        each.rstrip()
+        for name in names()
+        for each, program in entries(name, lookup(name) or Program())
+        if not program.closed and program.subs is None and "*" not in each
+    ]
+    allowed = [each for each in open_ones if judge_command(f"{each} {words}", here).verdict == "allow"]
+    assert len(open_ones) > 500
+    assert [each for each in allowed if each != "flock"] == []  # which fails without words

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from ...core.text import lazy_regex
 from .parts import Command, Effect, Redirect, Word
-from .roles import PATHISH, of_options, of_unsure, plain
+from .roles import PATHISH, of_options, of_unsure, only_reads, plain
 from .sorting import sort_words
 from .table import lookup
 from .table.closed import PRINTS, VERSIONS
+from .table.interpreters import READ_SHELLS
 from .table.loading_variables import assignment
 from .table.program_spec import Program, SortedWords
 
@@ -112,7 +113,11 @@ def of_words(
         return []
     call = sort_words(name, known, words, command, above)
     if known.subs is None:
-        return [*known.handler(call), *of_unsure(call)] if known.handler is not None else plain(call)
+        if known.handler is None:
+            return plain(call)
+        found = [*known.handler(call), *of_unsure(call)]
+        reads = only_reads(known, found) and name not in READ_SHELLS  # what a shell runs is read by itself
+        return [*found, Effect("unknown")] if reads else found
     found = list(known.handler(call) if known.handler is not None else of_options(call))
     if not call.operands:
         below = known.subs.get("")

@@ -131,7 +131,7 @@ _AWK_ASKS = r"@|(?<!\|)\|(?!\|)|\|&"
 def _awk(text: str) -> Iterator[Effect]:
     """awk is harmless if it does not redirect, pipe or read files by itself. Strings and brackets do not count, unless
     a slash or a comment could be around a quote."""
-    bare, open_quote = text, False
+    bare, open_quote = text.replace(";", " ").replace("}", " "), False  # what a quote around them hides is not known
     if {*text}.isdisjoint("/#"):
         bare = re.sub(r'"(?:[^"\\\n]|\\.)*"', " $ ", text)
         open_quote = '"' in bare

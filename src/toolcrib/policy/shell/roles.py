@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -13,7 +13,7 @@ from .kinds import PATH_KINDS
 from .parts import Effect, Word
 from .sorting import cut, literal
 from .table.places import SECRET_SAMPLES
-from .table.program_spec import SortedWords, parse_operands
+from .table.program_spec import Program, SortedWords, parse_operands
 from .table.wordlist import words
 
 
@@ -31,11 +31,16 @@ def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
                 role if role.rstrip("*") == "text" else changed + "*" * role.endswith("*") for role in operands.split()
             )
     found += of_operands(call.operands, operands)
-    if not found and not program.closed:
+    if only_reads(program, found):  # what else its options do, also abbreviated ones, is not listed
         found.append(Effect("unknown"))
     if program.otherwise and any(effect.kind == "unknown" for effect in found):
         found.append(Effect(program.otherwise))
     return found
+
+
+def only_reads(program: Program, effects: Iterable[Effect]) -> bool:
+    """Return whether an open program, which runs no other one, has no effects but these, and they are reading alone."""
+    return not (program.closed or program.wrapper) and all(each.kind in ("read", "list") for each in effects)
 
 
 def of_unsure(call: SortedWords) -> Iterator[Effect]:
