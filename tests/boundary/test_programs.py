@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.boundary.programs import doubt, find_program, host_environment, look_up, search_path
+from toolcrib.boundary.programs import (
+    doubt,
+    find_program,
+    host_environment,
+    links_followed,
+    look_up,
+    places_followed,
+    search_path,
+)
 
 pytestmark = pytest.mark.usefixtures("programs_in_tmp")
 
@@ -155,3 +163,14 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> None:
     (base / "a" / "m").symlink_to("../ws/a")
     (base / "ws" / "m").symlink_to("../a")
     os.environ["PYTEST_TREE"] = str(base)
+
+
+def test_links_on_the_way_to_a_link_to_itself_are_known(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "name").symlink_to("real")
+    (tmp_path / "real" / "loop").symlink_to("loop")
+    found = links_followed(f"{tmp_path}/name/loop")
+    assert set(found) == {f"{tmp_path}/name", f"{tmp_path}/real/loop"}
+    assert places_followed(f"{tmp_path}/name/../name/loop")[:3] == [
+        f"{tmp_path}/name", f"{tmp_path}/real", f"{tmp_path}/name",
+    ]  # fmt: skip

@@ -100,10 +100,15 @@ def shadows_of(module: str) -> tuple[str, ...]:
 def both_names(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the real paths, and the links that lead to them, each in the folder where it really is."""
     found: dict[str, None] = {}
-    for folder, name in (os.path.split(path) for path in paths if path):
+    for path in filter(None, paths):
+        whole, (folder, name) = os.path.abspath(path), os.path.split(path)
+        links = links_followed(whole)
+        if not links and path == whole:
+            found[path] = None
+            continue
         at = os.path.join(os.path.realpath(folder), name)
         if name in ("", ".", "..") or os.path.islink(at):
             found[os.path.realpath(at)] = None
         found[at] = None
-        found.update(dict.fromkeys(links_followed(os.path.abspath(os.path.join(folder, name)))))
+        found.update(dict.fromkeys(links))
     return tuple(found)

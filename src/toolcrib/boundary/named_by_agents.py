@@ -120,7 +120,8 @@ def _files(words: Iterable[str], bases: list[str], root: str) -> Iterator[str]:
             path = path_in(base, word) if "/" in word or word[0] in ".~" else f"{base}/{word}"
             if path == root or not beneath(path, root):
                 continue
-            if os.path.isdir(path):
+            there = os.path.lexists(path)
+            if there and os.path.isdir(path):
                 bases += [path] if path not in bases and len(bases) < _MAX_FOLDERS else []
-            elif os.path.lexists(path) or (" " not in word and (word[:2] == "./" or word.endswith(SCRIPTS))):
+            elif there or (" " not in word and (word[:2] == "./" or word.endswith(SCRIPTS))):
                 yield path

@@ -9,6 +9,7 @@ started; `host_environment` is what such a program gets.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import stat
@@ -16,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from ..core.errors import ConfigError
 
@@ -173,11 +175,11 @@ def own_command() -> list[str]:
 
 def names_followed(path: str) -> Iterator[str]:
     """Yield every name that is followed on the way to a file: folders, links, and the file. Raises OSError."""
-    return (name for name, left in _followed(path) if not left)
+    return (name for name, kind in _followed(path) if kind != "left")
 
 
-def _followed(path: str) -> Iterator[tuple[str, bool]]:
-    """Yield the same names, and the folders that `..` leaves, each with whether it is one of these."""
+def _followed(path: str) -> Iterator[tuple[str, Literal["", "link", "left"]]]:
+    """Yield the same names, and the folders that `..` leaves, each with whether it is a link, or is left."""
     at, links = os.sep if os.name != "nt" else os.path.splitdrive(path)[0] + os.sep, 0
     pending = [part for part in reversed(path[len(at) :].split(os.sep)) if part]
     while pending:
@@ -185,14 +187,15 @@ def _followed(path: str) -> Iterator[tuple[str, bool]]:
         if part == ".":
             continue
         if part == "..":
-            yield at, True
+            yield at, "left"
             at = os.path.dirname(at)
             continue
         name = os.path.join(at, part)
-        yield name, False
         if not os.path.islink(name):
+            yield name, ""
             at = name
             continue
+        yield name, "link"
         links += 1
         if links > _MAX_LINKS:
             raise OSError(f"{path} has too many links")
@@ -210,19 +213,18 @@ def followed(path: str | os.PathLike[str]) -> list[str]:
 
 
 def links_followed(path: str) -> list[str]:
-    """Return the links that are followed on the way to a file; none if that cannot be known."""
-    try:
-        return [name for name in names_followed(path) if os.path.islink(name)]
-    except OSError:
-        return []
+    """Return the links that are followed on the way to a file, as far as they are known."""
+    return [name for name, kind in _as_far(path) if kind == "link"]
 
 
 def places_followed(path: str) -> list[str]:
     """Return these links, and the folders that `..` leaves: a link in the place of one would lead elsewhere."""
-    try:
-        return [name for name, left in _followed(path) if left or os.path.islink(name)]
-    except OSError:
-        return []
+    return [name for name, kind in _as_far(path) if kind]
+
+
+def _as_far(path: str) -> Iterator[tuple[str, str]]:
+    with contextlib.suppress(OSError):
+        yield from _followed(path)
 
 
 def without_dots(path: str) -> str:
