@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -66,6 +67,19 @@ def test_a_fault_that_is_in_the_file_is_named_with_its_line(cli: Cli) -> None:
         said = cli("config", *words, "--config", "wrong.toml", code=None).stderr
         assert (f"{path}:2: limits.callls" in said) == (words[0] == "set")
     assert path.read_text() == ""
+
+
+def test_those_who_write_at_once_lose_nothing(cli: Cli) -> None:
+    settings = {"limits.calls": 10, "tools.list_limit": 50, "jobs.max_running": 3, "record.keep_days": 9}
+    with ThreadPoolExecutor() as pool:
+        made = [pool.submit(cli, "config", "set", key, str(value)) for key, value in settings.items()]
+        made += [pool.submit(cli, "mcp", "add", name, "--yes", "--", "sh") for name in ("one", "two")]
+        for each in made:
+            each.result()
+    values = tomllib.loads(own(cli))
+    assert {f"{section}.{key}": value for section in ("limits", "tools", "jobs", "record")
+            for key, value in values[section].items()} == settings  # fmt: skip
+    assert set(values["mcp_servers"]) == {"one", "two"}
 
 
 def test_what_makes_every_command_fail_is_not_written_and_what_is_missing_is_named(cli: Cli) -> None:

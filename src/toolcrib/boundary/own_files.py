@@ -113,6 +113,22 @@ def locked(path: Path) -> Generator[None]:
         os.close(fd)
 
 
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Generator[None]:
+    """Hold the lock of a folder, in which nothing is made for that. One process or thread has it at a time."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
 @overload
 def lock_file(path: Path) -> int: ...
 @overload

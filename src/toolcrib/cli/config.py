@@ -25,7 +25,7 @@ from .init import TEMPLATE
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .servers_file import SECTIONS, START_QUESTION, warn_if_missing
-from .settings_file import Keys, own_file, parsed, project_file, shown, with_setting, without_setting, write
+from .settings_file import Keys, changing, own_file, parsed, project_file, shown, with_setting, without_setting, write
 
 Project = Annotated[
     bool, Option("--project", help="The file of this workspace (toolcrib.toml): it counts in full once it is trusted.")
@@ -102,30 +102,34 @@ def set_(
     """Change a setting in your own configuration file. Everything else in it stays, comments too."""
     path, text = _file(options, project)
     keys = tuple(key.split("."))
-    after, meant = _with(path, text, keys, value)
+    meant = _with(path, text, keys, value)[1]
     of_hook = keys[0] == "hooks" and '"command"' in json.dumps(meant)
     of_server = keys[0] in SECTIONS and (len(keys) < 3 or keys[2] in ("command", "args", "env", "cwd", "url"))
     if of_server or of_hook:
         show.say(f"{key} = {json.dumps(meant, ensure_ascii=False)}", "bold")
         options.confirm(START_QUESTION, "nothing was written")  # as `toolcrib mcp add` does
-    _try(options, path, text, after)
+    with changing(path):
+        text = _file(options, project)[1]
+        after = _with(path, text, keys, value)[0]
+        _try(options, path, text, after)
     _say_what_counts(options, path, keys, meant)
     _say_what_is_missing(_layer(path, after).values, keys)
 
 
 def unset(options: Options, key: Key, project: Project = False) -> None:
     """Remove a setting from your own configuration file, so that its default counts again."""
-    path, text = _file(options, project)
-    keys = tuple(key.split("."))
-    try:
-        after = without_setting(text, path.suffix, keys)
-    except ConfigError as error:
-        raise Usage(f"{path}: {error}") from None
-    try:
-        _check(path, after)
-    except ConfigError as error:
-        raise _refusal(path, text, error) from None
-    _try(options, path, text, after)
+    path = _file(options, project)[0]
+    with changing(path):
+        text = _file(options, project)[1]
+        try:
+            after = without_setting(text, path.suffix, tuple(key.split(".")))
+        except ConfigError as error:
+            raise Usage(f"{path}: {error}") from None
+        try:
+            _check(path, after)
+        except ConfigError as error:
+            raise _refusal(path, text, error) from None
+        _try(options, path, text, after)
 
 
 def _root(options: Options) -> Path:

@@ -27,7 +27,7 @@ from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .servers_file import START_QUESTION, check_name, warn_if_missing, with_server, without_server
-from .settings_file import own_file, shown, write
+from .settings_file import changing, own_file, shown, write
 
 if TYPE_CHECKING:
     from ..sources.mcp.oauth import BrowserLogin
@@ -156,20 +156,26 @@ def imported(
 
 def _put(options: Options, servers: Mapping[str, Any]) -> None:
     path, before = own_file(options.config)
-    text = before
+    text = _with_servers(path, before, servers)
+    show.say(f"To {shown(path)}:", "bold")
+    for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
+        show.say(f"+ {_masked(line, servers)}", "green")
+    options.confirm(START_QUESTION, "nothing was written")
+    with changing(path):
+        write(path, _with_servers(path, own_file(options.config)[1], servers))
+    for entry in servers.values():
+        warn_if_missing(entry.get("command"), entry.get("env") or {})
+    show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
+
+
+def _with_servers(path: Path, text: str, servers: Mapping[str, Any]) -> str:
+    """The file with these servers, too. Raises Usage."""
     for name, entry in servers.items():
         try:
             text = with_server(text, path.suffix, name, entry)
         except ConfigError as error:
             raise Usage(f"{path}: {error}") from None
-    show.say(f"To {shown(path)}:", "bold")
-    for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
-        show.say(f"+ {_masked(line, servers)}", "green")
-    options.confirm(START_QUESTION, "nothing was written")
-    write(path, text)
-    for entry in servers.values():
-        warn_if_missing(entry.get("command"), entry.get("env") or {})
-    show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
+    return text
 
 
 def _masked(line: str, servers: Mapping[str, Any]) -> str:
@@ -184,12 +190,12 @@ def _masked(line: str, servers: Mapping[str, Any]) -> str:
 
 def removed(options: Options, name: Name) -> None:
     """Remove a server from your own configuration."""
-    path, before = own_file(options.config)
-    try:
-        after = without_server(before, path.suffix, name)
-    except ConfigError as error:
-        raise Usage(f"{path}: {error}") from None
-    write(path, after)
+    path = own_file(options.config)[0]
+    with changing(path):
+        try:
+            write(path, without_server(own_file(options.config)[1], path.suffix, name))
+        except ConfigError as error:
+            raise Usage(f"{path}: {error}") from None
     show.say(f"Removed {name} from {shown(path)}.")
 
 

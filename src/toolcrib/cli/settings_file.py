@@ -6,16 +6,17 @@ change, and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ..boundary.own_files import read_file, replace_file
+from ..boundary.own_files import locked_folder, read_file, replace_file
 from ..boundary.programs import beneath
 from ..config.files import TOML_KEY
 from ..core.errors import ConfigError
@@ -106,6 +107,16 @@ def without_setting(text: str, suffix: str, path: Keys) -> str:
         kept = [(line, table) for line, table in kept if table != section]
     left = "".join(line for line, _ in kept).rstrip("\n")
     return checked(f"{left}\n" if left else "", values)
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Generator[None]:
+    """Let no other command change the file from here on, where it is read, until it is written: one of the two changes
+    would be lost."""
+    folder = Path(os.path.realpath(path)).parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with locked_folder(folder):
+        yield
 
 
 def write(path: Path, text: str, mode: int = 0o600) -> None:
