@@ -81,7 +81,7 @@ def test_settings_that_can_hold_passwords_are_not_sent_away() -> None:
 def test_a_variable_that_programs_get_asks_however_it_is_exported() -> None:
     exports = ["export GREP", "export -- GREP", "declare -rx GREP"]
     assert allowed(f"{each}; zgrep a a.txt" for each in ("GREP=./m; " + export for export in exports)) == []
-    plain = ["PATH=$PATH:/usr/bin; export PATH; ls", "LANG=C; export LANG; ls", "export X=1", "X=1; export X"]
+    plain = ["LANG=C; export LANG; ls", "export X=1", "X=1; export X"]
     assert allowed(plain) == plain
 
 

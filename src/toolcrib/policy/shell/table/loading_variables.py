@@ -64,9 +64,6 @@ _NUMBER = lazy_regex(r"\s*-?[0-9]+\s*")
 
 _NODE_CODE = lazy_regex(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
 _MEANINGFUL = lazy_regex(r"[/|;`$]|\A\s*[-+.~]")  # a path, options, code
-_SAFE_PATH = lazy_regex(
-    r"(?:/usr/local/bin|/usr/local/sbin|/usr/bin|/bin|/usr/sbin|/sbin|/opt/homebrew/bin|\$PATH|\$\{PATH\})"
-)
 
 
 def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effect]:
@@ -121,14 +118,9 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
 
 
 def _path(value: Word) -> Iterator[Effect]:
-    """PATH may get more of the system's folders. A folder of the workspace or the present one can replace commands."""
-    if not value.source and None in value.parts:
-        yield Effect("session", value, "changes PATH, so that other programs may run than those that are known")
-        return
+    """A folder of the workspace or the present one on PATH can replace commands."""
     source = value.source.strip("\"'") or "".join(part if part is not None else "$PATH" for part in value.parts)
     entries = source.split(":")
-    if all(_SAFE_PATH.fullmatch(entry) for entry in entries):
-        return
     at = next((i for i, entry in enumerate(entries) if entry in ("$PATH", "${PATH}")), None)
     before = entries if at is None else entries[:at]
     risky = [entry for entry in entries if entry in ("", ".") or not entry.startswith(("/", "$", "~"))]

@@ -249,9 +249,7 @@ def unzip(call: SortedWords) -> Iterator[Effect]:
 
 def compress(call: SortedWords) -> Iterator[Effect]:
     """The program replaces the file by its packed form, unless it lists, tests or prints. Of `xz -t -d` the last
-    option counts; lz4's `-l` is an old format."""
-    looks = call.has("--list", "-t", "--test") or (call.has("-l") and not call.name.endswith("lz4"))
-    if not call.name.endswith(("gzip", "gunzip")):
-        looks = looks and not call.has("-d", "--decompress")
+    option counts."""
+    looks = call.has("-l", "--list", "-t", "--test") and not call.has("-d", "--decompress")
     looks = looks or call.has("-c", "--stdout", "--to-stdout") or not call.operands
     yield from plain(call, "packed*" if looks else "move*")

@@ -63,15 +63,6 @@ def socat(call: SortedWords) -> Iterator[Effect]:
     yield Effect("network")
 
 
-def openssl(call: SortedWords) -> Iterator[Effect]:
-    """openssl beyond the closed uses: some of its sub-commands connect, any of them may print or make keys."""
-    yield from plain(call, "maybe*")
-    first = call.name.partition(" ")[2]
-    if first in ("s_client", "s_server", "s_time", "ocsp"):
-        yield Effect("network", next((w for name, w in call.odd if name in ("-connect", "-host", "-url")), None))
-    yield Effect("unknown", None, "is a use of openssl that is not known here", "shell:unknown-use")
-
-
 # --- containers: their daemon runs as root on this machine
 
 
