@@ -91,8 +91,7 @@ def _names_program(name: str) -> bool:
 def _of_unlisted(name: str, word: Word) -> Iterator[Effect]:
     """Yield what the value of an option shows whose program does not list it: the option's name says what it is for."""
     if _names_program(name):
-        start = "exec=" if word.start.startswith("exec=") else ""
-        yield from of_program_word(cut(word, len(start)))
+        yield from of_program_word(word)
     elif _WRITES.fullmatch(name) and word.text:
         yield Effect("write", word)
     elif PATHISH.match(word.start) or "/" in word.start:

@@ -88,7 +88,7 @@ break continue return shift exit logout | text* | | anything @computes
 yes : true false sleep logname arch tty times pwd dirs type echo ulimit umask help disown bg unalias trap | \
   text* | | anything
 export declare typeset local readonly | text* | | anything @declare
-alias | text* | | anything @alias
+alias | execute* | | anything
 kill | text* | | anything @kill
 test [ [[ | text* | | anything @tests
 let getopts wait unset | text* | | anything options@names

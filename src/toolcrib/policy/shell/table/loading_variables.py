@@ -95,11 +95,8 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
         yield Effect("hijack", value, phrase, "shell:hijack-environment")
     elif base in PROGRAMS:
         yield from of_program_word(value)
-    elif base == "NODE_OPTIONS":
-        if value.text is None or _NODE_CODE.search(value.text):
-            yield Effect("hijack", value, "sets NODE_OPTIONS so that node loads other code", "shell:hijack-environment")
-        else:
-            yield Effect("session", value, "sets NODE_OPTIONS")
+    elif base == "NODE_OPTIONS" and (value.text is None or _NODE_CODE.search(value.text)):
+        yield Effect("hijack", value, "sets NODE_OPTIONS so that node loads other code", "shell:hijack-environment")
     elif base in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE") or (
         base == "HISTFILE" and value.text in ("", "/dev/null")
     ):

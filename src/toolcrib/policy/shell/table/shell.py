@@ -87,12 +87,6 @@ def options(call: SortedWords) -> Iterator[Effect]:
         yield Effect("log", None, "turns the shell's history off", "shell:history")
 
 
-def alias(call: SortedWords) -> Iterator[Effect]:
-    for word in call.operands:
-        if word.text is None or "=" in word.start:
-            yield Effect("unknown", word, "gives a command another name", "shell:unknown-code")
-
-
 def names(call: SortedWords) -> Iterator[Effect]:
     """read, mapfile, getopts, let, unset, wait -p, printf -v: they set or remove variables."""
     if call.name == "read":
