@@ -324,6 +324,7 @@ def test_recursion_over_directories_is_none() -> None:
         ("echo {a..e}", "shell:rare"),
         ("case x in x) a;& *) b;; esac", "shell:rare"),
         ("for x; do a; done", "shell:rare"),
+        *((text, "shell:syntax") for text in ("a\\\nb", "i\\\nf a", "a $\\\nb", "a &\\\n& b", "`a |\\\n| b`")),
         ("f() { a; }; x && f() { b; }; f", "shell:syntax"),
         ("echo " + "{a,b}" * 20, "shell:size"),
         ("sh -c \"echo \\$'\\''; rm x; '\"", "shell:dialect"),

@@ -15,7 +15,7 @@ import re
 
 from ...core.text import lazy_regex
 from . import tree
-from .lexer import NAME, SPLIT_OPERATOR
+from .lexer import CONTINUED, NAME
 from .simple import CLOSERS, FUNCTION_PARENS, OPENERS, REDIRECT, CommandLexer
 from .tree import Unsure
 
@@ -33,13 +33,13 @@ def parse(text: str, posix: bool = False) -> tuple[tuple[tree.Item, ...], Unsure
     parser = Parser(text)
     items: list[tree.Item] = []
     try:
-        if "\\\n" in text and SPLIT_OPERATOR.search(text):
-            raise Unsure("a line is continued inside an operator")
         if posix and (odd := _DIALECT.search(text)):
             raise Unsure("shells differ in how they read this", odd.group(), "shell:dialect")
         parser.statements(frozenset(), items)
         if parser.i < parser.n:
             raise parser.error("this does not belong here")
+        if "\\\n" in text and CONTINUED.search(text):
+            raise Unsure("a line is continued inside a word or an operator")
         return tuple(items), None
     except Unsure as problem:
         return tuple(items), problem

@@ -25,7 +25,8 @@ _PARAMETER_OP = lazy_regex(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
 # zsh takes a subscript and letters after a variable, and signs before it, as a part of it.
 _ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]|[^\x00-\x7f]|(?<=\$[0-9])[0-9]|(?<=\$#)(?:[\w@*?$]|-(?!\d))|(?<=\$\$)\{")
 _ZSH_BEFORE = lazy_regex(r"\+*(?:[~=^]|[^\x00-\x7f])|\++\w")
-SPLIT_OPERATOR = lazy_regex(r"[|&;<>]\\\n[|&;<>(-]")
+# A line that is continued inside a word, an expansion or an operator: what it makes of them is not certain.
+CONTINUED = lazy_regex(r"[$\[{!}]\\\n\S|\w\\\n[\w=+\[{}(-]|[|&;<>]\\\n[|&;<>(-]")
 
 
 class Lexer(Scanner):
@@ -193,8 +194,8 @@ class Lexer(Scanner):
         inner = type(self)("".join(text), self.depth)
         if self.pending and "\n" in inner.s:
             raise Unsure("a here-document and a substitution cross", inner.s)
-        if SPLIT_OPERATOR.search(inner.s):
-            raise Unsure("a line is continued inside an operator")
+        if CONTINUED.search(inner.s):
+            raise Unsure("a line is continued inside a word or an operator")
         body = inner.body()
         if inner.i < inner.n or inner.pending:
             raise inner.error("this does not belong here")
@@ -218,8 +219,6 @@ class Lexer(Scanner):
             piece = self.parameter(quoted)
             self.depth -= 1
             return (piece,)
-        if following == "\\" and s.startswith("\\\n", self.i + 1):
-            raise self.error("a line is continued inside an expansion")
         if following == "[":
             raise Unsure("`$[…]` is not read", s[self.i : self.i + 30], "shell:rare")
         if not quoted and following == "'":
@@ -232,8 +231,6 @@ class Lexer(Scanner):
         match = NAME.match(s, self.i + 1)
         if match:
             self.i = match.end()
-            if s.startswith("\\\n", self.i):
-                raise self.error("a line is continued inside an expansion")
             more = _ZSH_AFTER.match(s, self.i)
             return (Param(match.group(), quoted, bare=True, zsh=more.group() if more else ""),)
         if following and following in "0123456789@*#?$!-":

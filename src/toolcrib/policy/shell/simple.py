@@ -102,7 +102,7 @@ class CommandLexer(Lexer):
             if assign is None:
                 words.append(self.word())
                 if len(words) == 1:
-                    declares = self.first_word(words[0])
+                    declares = words[0].plain in DECLARATIONS
             elif words:
                 words.append(self.declared(assign))
             else:
@@ -110,15 +110,6 @@ class CommandLexer(Lexer):
         if not (assigns or words or redirects):
             raise self.error("a command is missing")
         return Simple(tuple(assigns), tuple(words), self.s[start : self.i].rstrip(), redirects=tuple(redirects))
-
-    def first_word(self, word: Raw) -> bool:
-        """Return whether a command's first word takes array assignments. Raises `Unsure` if a line break splits it."""
-        if "\\\n" in word.source:
-            first = word.pieces[0] if word.pieces else None
-            text = first.text if isinstance(first, Lit) and not first.quoted else ""
-            if _ASSIGN.match(text) or text in OPENERS or text in CLOSERS:
-                raise Unsure("a line is continued inside a word of the grammar", word.source)
-        return word.plain in DECLARATIONS
 
     def declared(self, assign: Assign) -> Raw:
         """Return an assignment that is an argument of `declare` or a similar builtin, as a word."""
