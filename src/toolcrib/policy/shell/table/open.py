@@ -116,7 +116,8 @@ telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping pi
   speedtest speedtest-cli mail mailx sendmail mutt msmtp swaks exim exim4 postqueue irssi weechat telegram-send croc \
   magic-wormhole wormhole ipfs transmission-cli qrcp bore chisel tailscale svn | network* | -w=write -z=program \
   -e=shell -c=shell -a=read -A=read -f=read -r=read | network
-openssl > s_client s_server s_time ocsp | maybe* | -connect=network -host=network -url=network | single network
+openssl > s_client s_time ocsp | maybe* | -connect=network -host=network -url=network | single unknown
+openssl > s_server | maybe* | | single network
 openssl | text maybe* | | single unknown
 gpg gpg2 | maybe* | -o=write --output=write --homedir=read --export-secret-keys!secret --export-secret-subkeys!secret \
   --export-ssh-key!secret --recv-keys!network --send-keys!network --search-keys!network --refresh-keys!network \
