@@ -23,6 +23,7 @@ import time
 from collections import deque
 
 from ...core.dataclass import dataclass
+from ..descriptors import closing_fd
 from ..spawner import end_all
 from .settings import CommandLimits, most_memory
 
@@ -227,8 +228,8 @@ class CgroupEvents:
 def _count(path: str, word: str) -> int:
     """Return the number after a name; 0 if the kernel does not count it."""
     try:
-        with open(path) as file:
-            counts = dict(line.split() for line in file)
-        return int(counts.get(word, 0))
-    except (OSError, ValueError):
+        with closing_fd(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
+            words = os.read(fd, 4096).decode().split()
+        return int(words[words.index(word) + 1])
+    except (OSError, ValueError, IndexError):
         return 0
