@@ -45,6 +45,8 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         self.unavailable: dict[str, str] = {}
         """Tools that are not registered because something that they need is absent: the name, and why."""
+        self.why_absent: Callable[[str], str] = lambda name: ""
+        """Why a tool of that name is not there, for sources whose tools are not known in advance."""
         self._other_names: dict[str, str] = {}
         self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}
         self._version = 0
@@ -188,8 +190,8 @@ class ToolRegistry:
         if not isinstance(name, str):
             kind = "None" if name is None else type(name).__name__
             return f"Tool not found: the name of a tool is a text, not {clip(kind, 80)}"
-        if name in self.unavailable:
-            text = f"Tool not found: {name!r}. It is not available here: {self.unavailable[name]}"
+        if why := self.unavailable.get(name) or self.why_absent(name):
+            text = f"Tool not found: {clip(name, 80)!r}. It is not available here: {why}"
             return clip(text, UNKNOWN_LIMIT - 70)
         text = f"Tool not found: {clip(name, 80)!r}."
         close = self.closest(name, caller=caller)

@@ -225,6 +225,9 @@ async def test_a_toolbox_opens_without_a_server_that_fails(config: Any) -> None:
     async with Toolbox.open(**given) as box:
         assert box.mcp.servers["raw"].state == "failed"
         assert not box.registry.names
+        said = (await box.call("mcp_raw_echo", {"text": "x"})).for_llm
+        assert "MCP server raw has failed" in said and "it exited" not in said  # the server's words are for people
+        assert "failed" not in (await box.call("mcp_rawer_echo", {})).for_llm
     with Toolbox.open(**given) as box:  # and does not wait for it again at once
         error = box.mcp.servers["raw"].error
         assert error is not None

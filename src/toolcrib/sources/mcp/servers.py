@@ -28,6 +28,7 @@ from .mcp_tool import McpTool
 from .registered_tools import RegisteredTools
 from .relay import ContentChanged, Listener, Relay, ShowUri
 from .server_start import mark_of, marks_of
+from .tool_names import tool_name
 from .upstream import ServerStatus, Upstream
 
 log = logging.getLogger("toolcrib.mcp")
@@ -63,6 +64,7 @@ class McpServers:
         self._reviving: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
         for config in configs:
             self._add(config)
+        registry.why_absent = self._why_absent
 
     def _add(self, config: ServerConfig) -> Upstream:
         # shown as it is written, because the values of its variables may be secret
@@ -74,6 +76,14 @@ class McpServers:
         if server.tools.listing is not None and not config.disabled and not this:
             self._listed(server, server.tools.listing)
         return server
+
+    def _why_absent(self, tool: str) -> str:
+        """Return that its server has failed, if a tool's name is as of one. What the server said is for people."""
+        for server in self.enabled:
+            start = tool_name(server.name, "x", server.config.prefix).removesuffix("x")
+            if server.tools.error and start and tool.startswith(start):
+                return f"MCP server {server.name} has failed; `toolcrib mcp` shows a person why"
+        return ""
 
     # --- public operations
 
