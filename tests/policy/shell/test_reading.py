@@ -484,6 +484,17 @@ def test_a_script_on_the_input_of_a_shell_is_a_problem_as_its_commands_may_take_
 def test_what_is_left_of_a_shared_input_is_not_known() -> None:
     assert last(f"{{ head -c 8; x=$(cat); eval \"$x\"; }} <<'E'\n{_TRAP}E") == [None]
     assert last("x=$(echo 'rm -rf /' | cat); eval \"$x\"") == RM
+    for text in (
+        "{ head -c 1; xargs cat; } <<< a/etc/passwd",
+        "echo a/etc/passwd | while head -c 1; do xargs cat; done",
+        "echo a/etc/passwd | echo $(head -c 1) $(xargs cat)",
+        "f() { head -c 1; xargs cat; }; f <<< a/etc/passwd",
+        "exec <<< a/etc/passwd; head -c 1; xargs cat",
+        "bash -c 'head -c 1; xargs cat' <<< a/etc/passwd",
+        "find . -exec head -c 1 \\; -exec xargs cat \\; <<< a/etc/passwd",
+    ):
+        assert ["cat", None] in [argv(command) for command in read(text).commands], text
+    assert last("echo a/etc/passwd | xargs cat") == ["cat", "a/etc/passwd"]
 
 
 @pytest.mark.parametrize(

@@ -111,10 +111,12 @@ class Stdin:
     """The source of a command's input, if it is not the outer input: a pipe, here-document or substitution.
 
     `text` is its content as far as it is known (`echo 'rm -rf /' | sh`); `feeders` are the commands that write it.
+    `shared`: several commands may read it, each a part.
     """
 
     text: Word | None = None
     feeders: tuple[Command, ...] = ()
+    shared: bool = False
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -30,7 +30,7 @@ def output(command: Command) -> str | None:
     passes = (name == "cat" and args in ([], ["-"])) or (
         name == "tee" and not any(arg[0] == "-" for arg in args if arg)
     )
-    return command.given if passes else None
+    return command.given if passes and command.stdin is not None and not command.stdin.shared else None
 
 
 def echo(args: list[str]) -> str | None:

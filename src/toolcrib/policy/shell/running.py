@@ -16,7 +16,7 @@ MAX_SCRIPTS = 12  # the largest depth of shells within shells
 def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) -> None:
     """Read the command or text that a wrapper runs. Raises `Unsure` if wrappers are nested too deeply."""
     words, stdin = command.words, command.stdin
-    inners = unfold(words, stdin.text if stdin is not None else None)
+    inners = unfold(words, stdin.text if stdin is not None and not stdin.shared else None)
     if not inners:
         return
     via, outer_stdin = reader.via, reader.stdin
@@ -31,6 +31,8 @@ def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) ->
         if inner.unread:
             reader.problem(Unsure(inner.unread, name, "shell:rare"))
         reader.stdin = stdin if inner.fed else Stdin()
+        if len(inners) > 1:
+            reader.share_input()
         home = reader.state.home
         if not keeps_home(words):
             reader.state.home = None
@@ -81,6 +83,7 @@ def read_text(reader: ScriptWalk, inner: Inner, stdin: Stdin | None) -> bool:
     if text is not None and "\0" not in text:
         if inner.reads:
             reader.problem(Unsure("a shell reads its commands from its input", text[:60], "shell:script-input"))
+        reader.share_input()
         reader.text(text, inner.posix)
         return True
     if script is not None and not inner.reads:

@@ -13,7 +13,6 @@ from ...core.text import lazy_regex
 from . import expansion, tree
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
-from .command_flow import takes_input
 from .function_calls import call, fork_bomb
 from .grammar import parse
 from .lexer import NAME
@@ -114,6 +113,7 @@ class Reader(ScriptWalk):
             redirects, found = self.redirections(node.redirects, True)
             self.emit(Command((), (), redirects, found or stdin))
             self.stdin = found or stdin
+        self.share_input()
         failed = self.compound(node)
         self.stdin = stdin
         return failed
@@ -252,13 +252,11 @@ class Reader(ScriptWalk):
     def printed(self, body: tuple[tree.Item, ...]) -> tuple[str | None, tuple[Command, ...]]:
         """Read statements in a subshell; return what they print, if that is certain, and their commands."""
         mark, stdin = len(self.commands), self.stdin
+        self.share_input()
         self.apart(lambda: self.items(body))
         self.stdin = stdin
         found = tuple(self.commands[mark:])
-        shared = stdin is not None and any(each.stdin is stdin and takes_input(each) for each in found)
-        if len(body) != 1 or body[0].background or shared:  # of a shared input, others may have taken a part
-            return None, found
-        return produced(self, body[0].node, found), found
+        return produced(self, body[0].node, found) if len(body) == 1 and not body[0].background else None, found
 
     # tree.Simple commands
 
@@ -285,6 +283,7 @@ class Reader(ScriptWalk):
         processes, self.processes = tuple(self.processes), []
         if any(word.text == "exec" for word in words) and any(map(is_input, node.redirects)):
             self.stdin = stdin or Stdin()
+            self.share_input()
         return self.invoke(Command(words, assigns, redirects, stdin, source=node.source), processes=processes)
 
     def redirections(

@@ -105,6 +105,11 @@ class ScriptWalk(ABC):
         for cwd in cwds[1:]:
             self.commands.append(replace(command, cwd=cwd))
 
+    def share_input(self) -> None:
+        """Note that several commands may read the present input, if its text is known."""
+        if self.stdin is not None and self.stdin.text is not None:
+            self.stdin = replace(self.stdin, shared=True)
+
     def leave(self) -> None:
         """Note the state in which break, continue or return leaves a loop or function."""
         for frame in self.frames:
