@@ -93,3 +93,18 @@ def test_names_are_found_where_case_does_not_count(tmp_path: Path, monkeypatch: 
     assert {f"{tmp_path}/.envrc", f"{tmp_path}/.git/hooks", f"{tmp_path}/Sub/toolcrib.toml"} <= found
     monkeypatch.undo()
     assert list(protected_search.Search(str(tmp_path)).names()) == []  # here these are other names
+
+
+def test_each_folder_is_looked_at_once_from_whichever_folder_the_search_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "a/b/c/d/", "a/e/", "f/")
+    looked: list[str] = []
+    listing = protected_search._list_once
+    monkeypatch.setattr(protected_search, "_list_once", lambda folder: looked.append(folder) or listing(folder))
+    find_protected_paths(tmp_path, tmp_path / "a/b", frozenset(), (f"{tmp_path}/a/e",))
+    assert sorted(os.path.relpath(each, tmp_path) for each in looked if not each.endswith(("a/e", "a/b/c"))) == [
+        ".", "a", "a/b", "a/b/c/d", "f",
+    ]  # fmt: skip
+    assert looked.count(f"{tmp_path}/a/b/c") == 1
+    assert looked.count(f"{tmp_path}/a/e") == 2  # known, and then to be searched further down

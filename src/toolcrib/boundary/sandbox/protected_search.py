@@ -198,16 +198,22 @@ class Search:
         pending = [(folder, 0) for folder in dict.fromkeys((self.root, *self.nearer))]
         pending += [(folder, self.depth) for folder in self.known]
         most, everywhere = len(pending) + MAX_FOLDERS, False
-        for visited, (folder, depth) in enumerate(pending):
-            if visited >= most:
+        begun: dict[str, int] = {}  # the depth of each folder that was looked at
+        for folder, depth in pending:  # it grows
+            if begun.get(folder, depth + 1) <= depth:
+                continue
+            if most <= 0:
                 return
+            most -= 1
+            begun[folder] = depth
             listed = look(folder)
             if listed.closed:
                 self.closed.add(folder)
             between = [f"{folder}/{each}" for first in listed.names & _ABOVE for each in _BETWEEN[first]]
             self.closed.update(each for each in between if not _may_enter(each) and look(each).closed)
-            if ".git" in listed.names and names_anything(folder):
+            if not everywhere and ".git" in listed.names and names_anything(folder):
                 self.depth, everywhere = MAX_FOLDERS, True
+                begun.clear()
             if depth < self.depth:
                 inner = (name for name in listed.folders if everywhere or not is_generated(name, f"{folder}/{name}"))
                 pending += [(f"{folder}/{name}", depth + 1) for name in inner]
@@ -219,7 +225,9 @@ class Search:
                     fresh = {each for each in links if links[each] and beneath(each, self.root)} - self.entered
                     self.entered |= fresh
                     entered = [*{*entered, *fresh}]
-                pending += [(each, self.depth) for each in entered]
+                for each in entered:
+                    begun.pop(each, None)
+                    pending.append((each, self.depth))
                 most += len(entered)
             if folder not in self.seen:
                 self.seen[folder] = None
