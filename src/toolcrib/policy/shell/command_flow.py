@@ -213,8 +213,6 @@ def _fed(
 def _reads_code(command: Command) -> bool:
     """Return whether an interpreter reads its code from its input, rather than data for code that it was given."""
     name = command.program or ""
-    if name in ("source", ".", "eval"):
-        return name != "eval"
     if name in ("xargs", "parallel"):
         texts = {(word.text or "").rpartition("/")[2] for word in command.args}
         return bool(texts & SHELLS) or (name == "parallel" and not any(t and not t.startswith("-") for t in texts))

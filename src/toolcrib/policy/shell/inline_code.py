@@ -132,14 +132,15 @@ def _awk(text: str) -> Iterator[Effect]:
     """awk is harmless if it does not redirect, pipe or read files by itself. Strings and brackets do not count, unless
     a slash or a comment could be around a quote."""
     bare, open_quote = text.replace(";", " ").replace("}", " "), False  # what a quote around them hides is not known
-    if {*text}.isdisjoint("/#"):
+    whole = {*text}.isdisjoint("/#")
+    if whole:
         bare = re.sub(r'"(?:[^"\\\n]|\\.)*"', " $ ", text)
         open_quote = '"' in bare
-        before = None
-        while before != bare:
-            before, bare = bare, re.sub(r"\([^()]*\)", " ", bare)
-    if open_quote or re.search(_AWK_NAMES, text) or re.search(_AWK_ASKS, bare):
+    if open_quote or re.search(_AWK_NAMES, bare) or re.search(_AWK_ASKS, bare):
         yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
+    before = None if whole else bare
+    while before != bare:
+        before, bare = bare, re.sub(r"\([^()]*\)", " ", bare)
     if re.search(r"printf?\b[^;}]*>", bare):  # also after a number: `1print` and `1system` are two words each
         yield Effect("change", None, "writes to files from awk", "shell:write")
     for match in re.finditer(_AWK_RUNS, text):

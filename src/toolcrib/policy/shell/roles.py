@@ -177,8 +177,6 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
         yield from of_program_word(word)
     elif role == "exec":
         yield Effect("execute", word, f"runs {word.text or 'something'}, whose code is not known", "shell:script")
-    elif role == "shell":
-        yield Effect("shell", word)
     elif role == "aptsetting":
         text = "".join(part or "" for part in word.parts)
         yield Effect("unknown", word, "gives apt a setting", "shell:unknown-option")
