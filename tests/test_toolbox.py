@@ -414,6 +414,11 @@ async def test_an_approver_that_is_not_async_is_refused_at_once_and_says_no(fold
 
 
 def test_common_slips_are_errors_at_once(folder):
+    with pytest.raises(TypeError, match="before is a plain function: write `async def before`"):
+
+        class Watch(Hook):
+            def before(self, call, ctx): ...
+
     opening = Toolbox.open(workspace=folder)
     with pytest.raises(AttributeError, match=r"not open yet, so it has no 'definitions'.*async with"):
         opening.definitions()

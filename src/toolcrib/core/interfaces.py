@@ -61,7 +61,17 @@ class Middleware(Protocol):
 
 
 class Hook:
-    """Looks at calls. Subclass it and override what you need; any exception in `before*` refuses the call."""
+    """Looks at calls. Subclass it and override what you need; any exception in `before*` refuses the call. A subclass
+    with a method that is not async is a TypeError: it would refuse every call."""
+
+    def __init_subclass__(cls) -> None:
+        import inspect
+
+        super().__init_subclass__()
+        for name in ("before_execute_tools", "before", "after", "error"):
+            method = inspect.unwrap(vars(cls).get(name, Hook.before))
+            if inspect.isfunction(method) and not inspect.iscoroutinefunction(method):
+                raise TypeError(f"{cls.__name__}.{name} is a plain function: write `async def {name}`")
 
     async def before_execute_tools(self, calls: Sequence[ToolCall]) -> None:
         """Once for the calls of one message, before any of them, or for a call that came alone. Raise
