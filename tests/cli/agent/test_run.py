@@ -126,6 +126,11 @@ def test_the_next_message_is_the_answer_to_a_question(cli: Cli, tmp_path: Path) 
     assert cli("run", "--session", "last", "2").stdout == "Green it is.\n"
 
 
+def test_a_model_that_says_nothing_is_said(cli: Cli) -> None:
+    cli.write("empty.json", '[{"text": ""}]')
+    assert "ended without an answer" in cli("run", "--model", "scripted:empty.json", "x").stderr
+
+
 def test_another_message_ends_the_request_of_a_waiting_call(cli: Cli, script: str) -> None:
     first = cli("run", "--model", script, "x", code=3).stderr
     assert "after the approval go on with: toolcrib run --session" in first

@@ -103,6 +103,8 @@ async def _run(
                         outcome = await when_free(partial(go, None))
                 if text is None and outcome.state == "done" and not outcome.requests and not outcome.waiting:
                     show.say(f"The session {session.id} has nothing left to do; give it a message.")
+                elif outcome.state == "done" and not outcome.text.strip() and not outcome.waiting:
+                    show.say("The model ended without an answer.", "yellow")
             except asyncio.CancelledError:
                 reader.check()
                 raise
