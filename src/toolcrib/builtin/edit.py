@@ -84,9 +84,12 @@ class EditTools(JournaledTools):
             new = apply_matches(text, chosen)
             if any(may_be_masked(match.new) for match in chosen):  # the rest is the file's own text
                 self._refuse_masks(text, new, shown)
+            answer = _answer(text, shown, matches, chosen, changed)
+            del text
             data = encoding.encode(new)
+            del new
             self._write(path, data, "edit_file", ctx, expect=identity(st))
-        return _answer(text, shown, matches, chosen, changed)
+        return answer
 
     def _create(self, path: str, shown: str, new_text: str, ctx: ToolContext) -> str:
         if not new_text:
