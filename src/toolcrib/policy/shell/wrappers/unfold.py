@@ -32,9 +32,9 @@ _APPLETS = words_in("busybox toybox coreutils")
 _JOIN = words_in("watch parallel hyperfine tmux screen entr su sg script xterm konsole gnome-terminal sudo runuser")
 _OTHERS = (OTHER_USERS | _OPERAND_FIRST | _APPLETS | _JOIN) | words_in(
     """
-    strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session torsocks proxychains numactl cpulimit tini
-    dumb-init arch ifne eatmydata ssh-agent firejail valgrind capsh cmake choom caffeinate linux32 linux64 i386 x86_64
-    chronic unbuffer
+    strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session torsocks proxychains proxychains4 numactl
+    cpulimit tini dumb-init arch ifne eatmydata ssh-agent firejail valgrind capsh cmake choom caffeinate linux32
+    linux64 i386 x86_64 chronic unbuffer
     """
 )
 _LOADER = lazy_regex(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
