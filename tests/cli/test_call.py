@@ -92,7 +92,9 @@ def test_an_input_that_cannot_be_read_is_named(cli: Cli) -> None:
 def test_exit_codes(cli: Cli) -> None:
     assert "did you mean" in cli("call", "read_fil", "path=x", code=2).stderr.lower()
     for words in (("call", "nope"), ("list", "nope")):
-        assert cli(*words, code=2).stderr == "toolcrib: Tool not found: 'nope'; `toolcrib list` names the tools\n"
+        said = cli(*words, code=2).stderr  # without a browser there are so few tools that it names them
+        assert said.startswith("toolcrib: Tool not found: 'nope'")
+        assert "`toolcrib list` names the tools\n" in said or "Available: apply_patch, " in said
     assert "missing required path" in cli("call", "read_file", code=2).stderr
     assert "nope.txt" in cli("call", "read_file", "path=nope.txt", code=1).stderr
     assert "outside the workspace" in cli("call", "write_file", "path=../x", "content=", code=3).stderr
