@@ -289,6 +289,17 @@ async def test_a_hook_loads_nothing_that_a_command_makes_while_it_starts(world: 
         assert str(world.ws) not in world.marker.read_text()
 
 
+@pytest.mark.parametrize("name", ["native.so", "native.cpython-311-x86_64-linux-gnu.so", "native"])
+async def test_a_hook_keeps_the_extension_modules_beside_it(world: World, name: str) -> None:
+    path = world.ws / name
+    path.touch() if path.suffix else path.mkdir()
+    (world.ws / "hook.py").write_text("import native\n")
+    command = f"{sys.executable!r}, '{world.ws}/hook.py'"
+    world.config.write_text(world.config.read_text().replace(f"'{world.ws}/notify.sh'", command))
+    async with world.open(mode="autonomous", start_servers=False) as box:
+        assert "PYTHONSAFEPATH" not in box.starts.checked(declared_starts(box.settings)[0])[1]
+
+
 async def test_what_a_workspace_brings_to_a_server_of_all_asks_first(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

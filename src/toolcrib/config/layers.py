@@ -25,7 +25,7 @@ ENV_OTHER = {
     "TOOLCRIB_BEHIND", "TOOLCRIB_PLUGIN_DIR", "TOOLCRIB_CHANNEL_LISTEN", "TOOLCRIB_CHANNEL_ALLOWED",
 }  # fmt: skip
 """Variables that are not settings: the file to read, the token of `serve --http`, the mark on a command's processes,
-whether hooks start `toolcrib hookd`."""
+whether hooks start `toolcrib hookd`; and what we set for our own MCP servers, plugins and channels."""
 
 
 @dataclass(slots=True)

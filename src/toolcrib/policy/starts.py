@@ -227,8 +227,9 @@ def _state_of(loaded: Loaded) -> dict[str, str]:
 def _imports_beside(start: DeclaredStart, loaded: Loaded) -> bool:
     """Return whether a command imports modules that are in a folder in which Python looks for every module."""
     named = {os.path.realpath(os.path.join(start.cwd, word)) for word in start.words if "\0" not in word}
-    there = {path for path in loaded.hashed if os.path.dirname(path) in loaded.modules and os.path.lexists(path)}
-    return any(path.endswith(".py") or os.path.isdir(path) for path in there - named)
+    shadows = (path for each in loaded.shadows for path in HostFile(each, "", True).there())
+    found = {path for path in (*loaded.hashed, *shadows) if os.path.dirname(path) in loaded.modules} - named
+    return any(os.path.isdir(path) or (path.endswith((".py", ".so")) and os.path.lexists(path)) for path in found)
 
 
 def _digest(files: Mapping[str, str]) -> str:
