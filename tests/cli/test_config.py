@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -199,6 +201,16 @@ def test_the_editor(cli: Cli) -> None:
     assert at.wait() == 2
     done = cli("config", "edit", code=1, env={"EDITOR": "", "VISUAL": ""})
     assert "An editor needs a terminal" in done.stderr
+
+
+def test_the_editor_loses_no_change_made_meanwhile(cli: Cli) -> None:
+    cli("config", "set", "mode", "observer")
+    path = cli("config", "path").stdout.strip()
+    meanwhile = f"echo 'workers = 2' >> {shlex.quote(path)}; sed -i s/observer/assistant/ \"$1\""
+    done = cli("config", "edit", env={"EDITOR": f"sh -c {shlex.quote(meanwhile)} -", "VISUAL": ""}, code=2)
+    assert "was changed while you edited it" in done.stderr and f"Your text is in {path}.edited" in done.stderr
+    assert own(cli).endswith("workers = 2\n") and 'mode = "observer"' in own(cli)
+    assert Path(f"{path}.edited").read_text() == 'mode = "assistant"\n'
 
 
 def test_help(cli: Cli) -> None:

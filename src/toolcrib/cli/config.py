@@ -86,8 +86,13 @@ def edited(options: Options, project: Project = False) -> int:
         except ConfigError as error:
             if not show.confirm(f"{error}\nEdit it again?"):
                 raise
-    _write(options, path, after)
-    return OK
+    with changing(path):
+        if _file(options, project)[1] == text:
+            _write(options, path, after)
+            return OK
+    aside = path.with_name(f"{path.name}.edited")
+    write(aside, after)
+    raise Usage(f"{path} was changed while you edited it, and stays as it is now. Your text is in {aside}.")
 
 
 def set_(
