@@ -44,18 +44,25 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 """
 FIRST_CALLS = """
-import asyncio
+import asyncio, resource
 from toolcrib import Toolbox
+
+def cpu():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 CALLS = [("write_file", {"path": "b.txt", "content": "hello\\nworld\\n"}), ("read_file", {"path": "b.txt"}),
          ("edit_file", {"path": "b.txt", "old_text": "hello", "new_text": "good bye"}), ("list_dir", {}),
          ("glob", {"pattern": "*.txt"}), ("grep", {"pattern": "world"}), ("exec", {"command": "ls"})]
 
 async def main():
+    before = cpu()
     async with Toolbox.open(workspace=".") as box:
+        opened = cpu()
         for name, arguments in CALLS:
             output = await box.call(name, arguments)
             assert not output.is_error, (name, str(output))
+    print(opened - before, cpu() - opened)
 
 asyncio.run(main())
 """
@@ -163,6 +170,13 @@ def bounded_rows(scratch: Path) -> tuple[dict[str, Row], Folder]:
     }, full
 
 
+def inside(folder: Folder, rounds: int) -> list[tuple[float, ...]]:
+    """CPU seconds of `Toolbox.open`, and of the first calls with the programs that they start, in fresh processes."""
+    argv = [sys.executable, "-c", FIRST_CALLS]
+    runs = (subprocess.check_output(argv, cwd=folder.work, env=folder.env, text=True) for _ in range(rounds))
+    return [tuple(map(float, said.split())) for said in runs]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
@@ -204,6 +218,9 @@ def main() -> None:
                 f"{name:44} {min(cpus):13.0f} {statistics.median(cpus):6.0f} {min(walls):16.0f} "
                 f"{statistics.median(walls):6.0f}   {memory}"
             )
+        if FIRST in rows:
+            both = min(inside(bare, given.rounds), key=sum)
+            print(f"{FIRST}: {sum(both) * 1000:.0f} ms of CPU inside, {both[0] * 1000:.0f} of them Toolbox.open")
 
 
 if __name__ == "__main__":
