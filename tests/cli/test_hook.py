@@ -131,6 +131,21 @@ def test_what_a_model_wrote_never_opens_the_way(cli: Cli) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("settings", ["[[[", "mode = 5", "a = " + "[" * 100_000, "redact.patterns = ['(']", None])
+def test_settings_that_are_wrong_do_not_open_the_way(cli: Cli, settings: str | None) -> None:
+    """A project's settings are a stranger's: they cannot turn the hook off, nor can a session in a folder of ours."""
+    folder = cli.work if settings else cli.home / ".local/state/toolcrib"
+    folder.mkdir(parents=True, exist_ok=True)
+    if settings:
+        (folder / "toolcrib.toml").write_text(settings, encoding="utf-8")
+    call = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, "cwd": str(folder)}
+    done = cli("hook", "claude", stdin=json.dumps(call), code=2)
+    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert "Traceback" not in done.stderr
+    ran = {**call, "hook_event_name": "PostToolUse", "tool_response": {}}
+    assert not cli("hook", "claude", stdin=json.dumps(ran), code=1).stdout
+
+
 @pytest.mark.parametrize("removed", ["the folder of the event", "the folder of the process"])
 def test_a_call_that_removed_its_folder_does_not_open_the_way(cli: Cli, removed: str) -> None:
     gone = cli.work / "gone"

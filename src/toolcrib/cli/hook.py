@@ -59,10 +59,9 @@ def hook(
         found = asyncio.run(_answer(options, host, text, calls, closed))
     except UnreadableCall as error:
         found = refusal(host, str(error), True)
-    except ToolcribError as error:
-        found = refusal(host, str(error), closed)
-    except Exception as error:
-        found = refusal(host, f"{type(error).__name__}: {error}", closed or bool(calls))
+    except Exception as error:  # of the project's settings, too: they are a stranger's
+        why = str(error) if isinstance(error, ToolcribError) else f"{type(error).__name__}: {error}"
+        found = refusal(host, why, closed or bool(calls))
     finally:
         clock.cancel()  # it would end whatever this process does then
     if said.acquire(blocking=False):
