@@ -156,6 +156,8 @@ def test_secret_patterns(pattern: str, is_secret: bool, place: CommandPlace) -> 
         "cat < [[:alpha:]]*",
         "cat [^1]*",
         "echo */x*",
+        "find . -exec ls {} +",
+        "find . -type l -exec du -aH {} +",
     ],
 )
 def test_a_pattern_may_select_a_link_that_leads_outside(command: str, place: CommandPlace) -> None:
@@ -164,6 +166,11 @@ def test_a_pattern_may_select_a_link_that_leads_outside(command: str, place: Com
     # a wall for reading, or a sandbox, keeps what is outside from being read
     assert judge_command(command, replace(place, on_disk=True, walled=True)).verdict == "allow"
     assert judge_command(command, replace(place, on_disk=True, contained=True)).verdict == "allow"
+
+
+def test_a_listing_that_follows_all_links_asks(place: CommandPlace) -> None:
+    assert judge_command("ls -R", place).verdict == "allow"
+    assert judge_command("ls -RL", place).rule == "shell:unknown-option"
 
 
 def test_diff_follows_the_links_in_two_folders(place: CommandPlace) -> None:

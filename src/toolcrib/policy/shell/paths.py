@@ -82,7 +82,7 @@ def _judge_list(spot: Spot, place: CommandPlace) -> Finding | None:
         return Finding("ask", "shell:unknown-path", "looks at a path that cannot be known beforehand", True)
     if spot.where == "outside":
         return Finding("ask", "shell:read-outside", f"looks at {spot.path}, outside the workspace", True)
-    if spot.pattern and place.on_disk and not (place.walled or place.contained):
+    if (spot.pattern or spot.below) and place.on_disk and not (place.walled or place.contained):
         return links_out(spot.path, place, spot.pattern)
     return None
 

@@ -7,7 +7,7 @@ follows links out of a folder that is searched, or takes names from a file. Ever
 from .wordlist import words
 
 CLOSED = """
-ls dir vdir | list* | -aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1 -I=* -w= -T= --all --almost-all --color? --directory \
+ls dir vdir | list* | -aAbBcCdfFgGhHiIklmnNopqQrRsStTuUvwxXZ1 -I=* -w= -T= --all --almost-all --color? --directory \
   --classify? --format= --full-time --group-directories-first --human-readable --hide=* --ignore=* --inode --reverse \
   --recursive --size --sort= --time= --time-style=
 tree | list* | -a -d -f -i -p -s -u -D -h -F -q -N -A -C -Q -g -x -r -t -U -v -c -J -X -L= -P=* -I=* --dirsfirst \
