@@ -158,6 +158,9 @@ def test_secret_patterns(pattern: str, is_secret: bool, place: CommandPlace) -> 
         "echo */x*",
         "find . -exec ls {} +",
         "find . -type l -exec du -aH {} +",
+        "find . -type l -exec cat {}/hostname \\;",
+        "find . -maxdepth 1 -exec ls {}/. \\;",
+        "find . -exec grep -r x {}/./apt \\;",
     ],
 )
 def test_a_pattern_may_select_a_link_that_leads_outside(command: str, place: CommandPlace) -> None:

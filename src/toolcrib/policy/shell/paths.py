@@ -48,16 +48,17 @@ _PATTERN = lazy_regex(r"([*?\[])")
 def judge(kind: str, word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Finding | None:
     """Return the finding against doing this at the place a word points to, or None."""
     spot = find(word, cwd, place, found=found)
+    linked = "" if found and None in word.parts else spot.pattern  # of `{}/x`, `{}` may be a link itself
     if kind == "delete" and spot.where == "unknown" and not found:
         evident = _evident_deletion(word, cwd)
         if evident is not None:
             return evident
     if kind == "list":
-        return _judge_list(spot, place)
+        return _judge_list(spot, linked, place)
     if kind in ("read", "send"):
         if kind == "send" and spot.where == "outside":
             return Finding("deny", "shell:exfiltration", f"sends {_shown(spot)}, outside the workspace, away")
-        return _judge_read(spot, place)
+        return _judge_read(spot, linked, place)
     return _judge_change(kind, spot, place)
 
 
@@ -77,17 +78,17 @@ def _evident_deletion(word: Word, cwd: str | None) -> Finding | None:
     return None
 
 
-def _judge_list(spot: Spot, place: CommandPlace) -> Finding | None:
+def _judge_list(spot: Spot, linked: str, place: CommandPlace) -> Finding | None:
     if spot.where == "unknown":
         return Finding("ask", "shell:unknown-path", "looks at a path that cannot be known beforehand", True)
     if spot.where == "outside":
         return Finding("ask", "shell:read-outside", f"looks at {spot.path}, outside the workspace", True)
     if (spot.pattern or spot.below) and place.on_disk and not (place.walled or place.contained):
-        return links_out(spot.path, place, spot.pattern)
+        return links_out(spot.path, place, linked)
     return None
 
 
-def _judge_read(spot: Spot, place: CommandPlace) -> Finding | None:
+def _judge_read(spot: Spot, linked: str, place: CommandPlace) -> Finding | None:
     if spot.where == "stream":
         return None
     why = secret(spot)
@@ -112,7 +113,7 @@ def _judge_read(spot: Spot, place: CommandPlace) -> Finding | None:
         if told is not None:
             return Finding("ask", "shell:environment", f"may show the password in {told}", True)
         if spot.below:
-            return links_out(spot.path, place, spot.pattern)
+            return links_out(spot.path, place, linked)
     return None
 
 
