@@ -340,6 +340,7 @@ def test_installing_packages_that_the_host_loads_asks(command: str) -> None:
 
 
 ANSWERS = (
+    "toolcrib schedule remove daily", "toolcrib schedule add 1h x",
     "toolcrib approvals approve ap_1", "toolcrib -w . approvals deny ap_1", "toolcrib trust", "toolcrib undo",
     "toolcrib rules add allow 'Bash(*)'", "toolcrib config set sandbox.backend none", "toolcrib mcp accept x",
     "toolcrib call --yes exec 'rm x'", "toolcrib changes apply", "python3 -P -m toolcrib trust", "xargs toolcrib trust",

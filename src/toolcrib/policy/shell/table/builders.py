@@ -41,8 +41,8 @@ def by_verb(call: SortedWords) -> Iterator[Effect]:
 
 
 _DECIDES = words("trust undo console install")
-_MAY_DECIDE = words("approvals rules config mcp changes")
-_SHOWS = words("list show path test try suggest")
+_MAY_DECIDE = words("approvals rules config mcp changes schedule")
+_SHOWS = words("list show path test try suggest next")
 
 
 def own_command(call: SortedWords) -> Iterator[Effect]:
