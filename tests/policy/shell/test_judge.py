@@ -347,6 +347,10 @@ ANSWERS = (
     "python3 -Im toolcrib trust", "python3 -Pmtoolcrib trust", "python3 -m toolcrib.__main__ undo",
     "toolcrib sessions answer s x", "/opt/x/bin/toolcrib trust",
     ".venv/bin/toolcrib undo", "sh -c 'toolcrib trust'", "timeout 5 toolcrib console",
+    "uv run toolcrib trust", "uvx --from toolcrib toolcrib@latest trust", "poetry run toolcrib approvals approve ap_1",
+    "nix run nixpkgs#toolcrib -- trust", "mise x -- toolcrib --yes list", "python .venv/bin/toolcrib undo",
+    "python -m toolcrib.cli trust", "python3 -m runpy toolcrib trust", "sh -c 'uv run toolcrib trust'",
+    "npx toolcrib trust",
 )  # fmt: skip
 
 
@@ -359,6 +363,20 @@ def test_no_command_answers_for_the_person(command: str) -> None:
 def test_other_commands_of_ours_are_not_known(command: str) -> None:
     found = judge_command(command, PLACE)
     assert (found.verdict, found.rule) == ("ask", "shell:unknown-program")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uv add toolcrib",
+        "uv run toolcrib log",
+        "conda install toolcrib -y",
+        "grep -r toolcrib trust",
+        "echo toolcrib trust",
+    ],
+)
+def test_a_command_that_only_names_ours_is_not_denied(command: str) -> None:
+    assert judged(command) != "deny"
 
 
 def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

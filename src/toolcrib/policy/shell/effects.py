@@ -35,6 +35,8 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
                 found.append(Effect("list", value))
     if command.words:
         found += _of_program(command)
+        if not _RUNNING.isdisjoint(each.kind for each in found):
+            found += _of_own_command(command)
         for word in command.words:
             if word.glob and (
                 PATHISH.match(word.start) or word.source[:1] == "~"
@@ -87,6 +89,20 @@ def _of_program(command: Command) -> Iterable[Effect]:
     return found
 
 
+def _of_own_command(command: Command) -> Iterator[Effect]:
+    """Yield what answers for the person in `uv run toolcrib trust`: other programs may run what their words name."""
+    for at, word in enumerate(command.args):
+        known = lookup("toolcrib") if _OURS.fullmatch(word.text or "") else None
+        rest = command.args[at + 1 :]
+        rest = rest[1:] if rest and rest[0].text == "--" else rest
+        if known is not None and not all(
+            each.start.startswith("-") for each in rest
+        ):  # not `conda install toolcrib -y`
+            yield from (each for each in of_words("toolcrib", known, rest, command) if each.kind == "person")
+
+
+_RUNNING = frozenset({"unknown", "execute", "install", "fetch-and-run", "check", "container"})
+_OURS = lazy_regex(r"(?:.*[/#])?toolcrib(?:@.*|\.\w+)?")
 _OPENING = frozenset({"tee", "dd", "curl", "wget"})  # others can put a new file in the place of what is there
 
 
