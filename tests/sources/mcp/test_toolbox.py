@@ -119,6 +119,23 @@ async def test_its_environment_is_its_own(config: Any, monkeypatch: pytest.Monke
         assert os.path.join(sys.prefix, "bin") not in found["env"]["PATH"].split(os.pathsep)
 
 
+async def test_it_finds_no_programs_where_tools_may_write(
+    config: Any, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A `node` in the activated environment of a project would run instead of the one that npx means."""
+    outside = tmp_path_factory.mktemp("bin")
+    given = config({"tools": ["environment"]})
+    workspace = given["workspace"]
+    for name in (".venv/bin", "bin"):
+        (workspace / name).mkdir(parents=True)
+    before = [str(workspace / ".venv/bin"), "", ".", str(outside), os.environ["PATH"], str(workspace / "bin")]
+    monkeypatch.setenv("PATH", os.pathsep.join(before))
+    async with Toolbox.open(**given, yes=True) as box:
+        found = json.loads(str(await box.call("mcp_raw_environment", {})))["env"]["PATH"].split(os.pathsep)
+    assert str(outside) in found
+    assert not [each for each in found if not os.path.isabs(each) or each.startswith(str(workspace))]
+
+
 async def test_what_its_command_line_gives_away_is_shown_to_nobody(config: Any) -> None:
     secret = ("key-plain-1", "password-plain-2", "header-plain-3", "login+plain-4", "query-plain-value-5")
     args = [

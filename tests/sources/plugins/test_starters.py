@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -100,3 +101,12 @@ def test_any_name_makes_a_right_manifest(tmp_path: Path, kind: Kind, name: str) 
         if kind == "channel":
             Channel(manifest, program)
     json.dumps([tool.name for tool in manifest.tools])
+
+
+def test_a_channel_finds_no_programs_where_tools_may_write(examples: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = Path(examples.box.workspace.root, "bin")
+    programs.mkdir()
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), os.environ["PATH"]]))
+    channel = examples.box.plugins.channel("folder-mail", env={"A": "b"})
+    assert str(programs) not in channel._env["PATH"].split(os.pathsep)
+    assert "/usr/bin" in channel._env["PATH"].split(os.pathsep)

@@ -14,6 +14,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ...boundary.programs import search_path
 from ...boundary.sandbox import NoSandbox
 from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
@@ -124,6 +125,8 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
             raise
         raise ToolError(f"{error}; write {ours} for the one in Toolcrib's own environment") from None
     if config.sandbox is None or config.sandbox == "none":
+        if "PATH" not in config.env:  # one of its own is protected
+            env["PATH"] = search_path(services.starts.writable, env["PATH"])
         return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
     # a sandbox shows the programs on the PATH, and their interpreters
     env["PATH"] = os.pathsep.join([os.path.dirname(found), env["PATH"]])

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from ...boundary.programs import search_path
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError, OutsideWorkspace, ToolcribError, ToolDefinitionError
 from ...core.homes import config_home, data_home, state_home
@@ -159,6 +160,7 @@ class Plugins:
         plugin = self.channels[name]
         assert plugin.manifest is not None
         assert plugin.program is not None
+        env = {"PATH": search_path(self._writable), **(plugin.manifest.env or {}), **(env or {})}
         return Channel(plugin.manifest, plugin.program, env=env, redact=self._services.redact)
 
     # --- one folder
