@@ -26,6 +26,8 @@ _DENO = ("deno.json", "deno.jsonc")
 _MISE = ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml")
 _COMPOSED = (*_COMPOSE, ".env", DOCKERFILE)
 _GEMS = ("Gemfile", "Gemfile.lock", "gems.rb", ".bundle")
+_GRADLE = ("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties")
+_DOTNET = ("global.json", "NuGet.config", "Directory.Build.props", "Directory.Build.targets")
 _YARN = (".pnp.cjs", ".pnp.loader.mjs", ".yarn/releases", ".yarn/plugins")
 _NODE_SETTINGS = ("node.config.json",)
 _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
@@ -34,13 +36,18 @@ _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
     "npx": (".npmrc",), "npm": (".npmrc", "package.json", "node_modules"),
     "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml", "node_modules"),
     "yarn": (".yarnrc.yml", ".yarnrc", "package.json", *_YARN, "node_modules"),
-    "bun": ("bunfig.toml", "package.json", "tsconfig.json", "jsconfig.json", "node_modules"), "bunx": ("bunfig.toml",),
+    "bun": ("bunfig.toml", "package.json", "tsconfig.json", "jsconfig.json", "node_modules"),
+    "bunx": ("bunfig.toml", ".npmrc"),
     "tsx": ("tsconfig.json",), "ts-node": ("tsconfig.json",), "node .": ("package.json", "index.js"),
     "--experimental-default-config-file": _NODE_SETTINGS, "--experimental-config-file": _NODE_SETTINGS,
     "deno": (*_DENO, "deno.lock", "import_map.json", "package.json"),
     "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo", "rust-toolchain", "rust-toolchain.toml"),
     "go run": ("go.mod", "go.sum", "go.work"), "ruby": _GEMS, "bundle": _GEMS,
     "make": MAKEFILES, "gmake": MAKEFILES, "just": (*_JUSTFILES, ".env"),
+    "mvn": ("pom.xml", ".mvn"), "gradle": _GRADLE, "sbt": ("build.sbt", "project", ".sbtopts", ".jvmopts"),
+    "dotnet run": _DOTNET, "rake": ("Rakefile", "rakefile", *_GEMS), "mix": ("mix.exs", "config"),
+    "pdm": ("pyproject.toml", "pdm.toml", ".pdm-python", ".venv"), "hatch": ("pyproject.toml", "hatch.toml"),
+    "pixi": ("pixi.toml", "pyproject.toml", ".pixi"), "swift run": ("Package.swift",),
     "nix": ("flake.nix", "flake.lock"), "mise": (*_MISE, ".tool-versions"),
     "compose": _COMPOSED, "docker-compose": _COMPOSED, "podman-compose": _COMPOSED,
     "docker build": (DOCKERFILE,), "podman build": (DOCKERFILE, "Containerfile"),

@@ -1,0 +1,13 @@
+"""The files that launchers look for by fixed names."""
+
+import pytest
+
+from toolcrib.boundary.launchers import looked_for_by
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("mvn exec:java", "pom.xml"), ("dotnet run --project a", "Directory.Build.targets"), ("bunx a", ".npmrc")],
+)
+def test_launchers_of_other_languages_count(command: str, name: str) -> None:
+    assert name in looked_for_by(command.split())
