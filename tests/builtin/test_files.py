@@ -99,6 +99,18 @@ async def test_a_huge_line_pages_and_ends(room):
     assert "past its end" in await room.fails("read_file", path="huge.txt", offset=1, byte_offset=99)
 
 
+async def test_a_place_inside_a_word_shows_all_of_the_word(room):
+    """The rest of a secret would not be known as one. (This toolbox hides none.)"""
+    key = "ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA2bC4"
+    room.put("short.txt", f"k={key}\n")
+    room.put("long.txt", f"first\n{'word ' * 9_000}{key} {'word ' * 9_000}\nlast\n")
+    for path, line, before in (("short.txt", 1, 2), ("long.txt", 2, 45_000)):
+        for inside in (1, 3, 20, 39):
+            out = await room.ok("read_file", path=path, offset=line, byte_offset=before + inside)
+            assert key in out, (path, inside)
+    assert (await room.ok("read_file", path="long.txt", offset=2, byte_offset=45_041)).startswith("2| word word")
+
+
 def bytes_read() -> int:
     """How many bytes this process has read so far, from anything."""
     return int(Path("/proc/self/io").read_text().split()[1])

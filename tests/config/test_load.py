@@ -202,6 +202,16 @@ def test_broken_toml(place: Place, text: str) -> None:
         place.load()
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a." * 200_000 + "a = 1", f"[{'a . ' * 200_000}a]", '"\\"".' * 100_000 + "a = 1", "x = {'a'." + "'a'." * 100_000],
+)
+def test_a_key_of_many_parts_takes_no_memory(place: Place, text: str) -> None:
+    place.project(f"# made elsewhere\n{text}\n")
+    with pytest.raises(ConfigError, match="the key at line 2 is nested deeper than 40 levels"):
+        place.load()
+
+
 def test_broken_toml_says_what_is_right(place: Place) -> None:
     for text, said in (
         ("mode = observer", 'a text is in quotes, as in mode = "observer"'),

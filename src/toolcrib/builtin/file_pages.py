@@ -91,23 +91,27 @@ def read_window(
         data = bytes(view[position + 1 : size])
         consumed += position + 1
         line, wanted = offset, 0
-    # Skip bytes inside the line.
-    left = byte_offset
+    # Skip bytes inside the line, but for those in which a word that goes on may begin.
+    behind = min(byte_offset, _MAX_WORD)
+    left = byte_offset - behind
     while left > 0:
         end = data.find(b"\n", 0, left)
         if end >= 0:
-            raise _past_bytes(byte_offset - left + end, offset, byte_offset)
-        if len(data) > left:
-            data, left, consumed = data[left:], 0, consumed + left
-            break
-        left -= len(data)
-        consumed += len(data)
-        size = fill(buffer)
-        if size == 0:
-            if left == 0:
-                break
-            raise _past_bytes(byte_offset - left, offset, byte_offset)
-        data = bytes(view[:size])
+            raise _past_bytes(byte_offset - behind - left + end, offset, byte_offset)
+        skip = min(left, len(data))
+        data, left, consumed = data[skip:], left - skip, consumed + skip
+        if left > 0:
+            size = fill(buffer)
+            if size == 0:
+                raise _past_bytes(byte_offset - behind - left, offset, byte_offset)
+            data = bytes(view[:size])
+    while len(data) < behind and (size := fill(buffer)):
+        data += view[:size]
+    end = data.find(b"\n", 0, behind)
+    if end >= 0 or len(data) < behind:
+        raise _past_bytes(byte_offset - behind + (end if end >= 0 else len(data)), offset, byte_offset)
+    begin = _word(data, behind, at_line_start=behind == byte_offset)
+    data, byte_offset, consumed = data[begin:], byte_offset - behind + begin, consumed + begin
     return _collect(fill, buffer, data, offset, byte_offset, limit, max_bytes, consumed)
 
 
@@ -142,6 +146,15 @@ def _collect(
             raise _past_lines(total, offset)
         return Window(lines, offset, skipped, None, total)
     return Window(lines, offset, skipped, (offset + len(lines), 0), None, consumed + position)
+
+
+def _word(data: bytes, place: int, *, at_line_start: bool) -> int:
+    """Return where the word begins that goes on at a place: the rest of a secret would not be known as one. It is the
+    place itself in a word longer than those that `_whole_words` keeps."""
+    for signs in _GAPS:
+        if (gap := max(data.rfind(sign, 0, place) for sign in signs)) >= 0:
+            return gap + 1
+    return 0 if at_line_start else place
 
 
 def _whole_words(data: bytes, position: int, size: int) -> int:

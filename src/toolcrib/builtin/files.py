@@ -129,7 +129,7 @@ class FileTools(JournaledTools):
             offset: First line to read, counted from 1.
             limit: How many lines to read at most (default 2000).
             end_line: Last line to read, inclusive, instead of `limit`.
-            byte_offset: Where to begin inside line `offset`, for lines too long for one page.
+            byte_offset: Where to begin inside line `offset`, for lines too long for one page. A word is shown whole.
             encoding: Encoding of a text; detected if not given.
             line_numbers: Whether each line begins with its number, as in `12| text`.
             pages: Pages of a PDF, slides or sheets, such as "1-3,7" or "5-"; then `offset` counts lines of the first.

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from ..boundary.own_files import locked_folder, read_file, replace_file
 from ..boundary.programs import beneath
-from ..config.files import TOML_KEY
+from ..config.files import TOML_KEY, toml_values
 from ..core.errors import ConfigError
 from ..core.homes import config_home
 from ..core.settings import Keys
@@ -131,7 +131,7 @@ def write(path: Path, text: str, mode: int = 0o600) -> None:
 def parsed(text: str, suffix: str) -> Json:
     """The values of a file. Raises ConfigError."""
     try:
-        found: Any = json.loads(text or "{}") if suffix == ".json" else tomllib.loads(text)
+        found: Any = json.loads(text or "{}") if suffix == ".json" else toml_values(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"it cannot be read: {error}") from None
     if not isinstance(found, dict):

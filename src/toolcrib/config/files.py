@@ -70,11 +70,29 @@ _TOML_HINTS = {
 }
 
 
+_LONG_KEY = lazy_regex(
+    r"""(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){40}"""  # MAX_DEPTH
+)
+
+
+def toml_values(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text. Raises ValueError, also for a key of more than MAX_DEPTH parts: what tomllib
+    takes for one grows with the square of them, 1.5 GB for 20,000. A text or comment that looks like such a key is
+    refused, too."""
+    import tomllib
+
+    long = _LONG_KEY.search(text)
+    if long is not None:
+        line = text.count("\n", 0, long.start()) + 1
+        raise ValueError(f"the key at line {line} is nested deeper than {MAX_DEPTH} levels")
+    return tomllib.loads(text)
+
+
 def _toml(path: Path, text: str) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(text)
+        return toml_values(text)
     except tomllib.TOMLDecodeError as error:
         said = re.sub(r"\A([^(']*)\('(.*)',?\)", lambda m: m[1] + "[" + m[2].replace("', '", ".") + "]", str(error))
         hint = next((f"; {hint}" for begin, hint in _TOML_HINTS.items() if said.startswith(begin)), "")
