@@ -111,6 +111,20 @@ async def test_a_place_inside_a_word_shows_all_of_the_word(room):
     assert (await room.ok("read_file", path="long.txt", offset=2, byte_offset=45_041)).startswith("2| word word")
 
 
+async def test_pages_of_a_long_line_do_not_overlap(room):
+    """Where a page ended between two words, the next one begins, wherever a comma lies before it."""
+    for comma in range(files.MAX_BYTES - 9_500, files.MAX_BYTES - 7_500, 250):
+        line = ("wo " * 40_000)[:comma] + ("," + " wo" * 40_000)[:8_000] + "x" * 1_000 + " wo" * 20_000
+        room.put("long.txt", line)
+        got, place = "", 0
+        while place is not None:
+            out = await room.ok("read_file", path="long.txt", line_numbers=False, offset=1, byte_offset=place)
+            body, _, footer = out.rpartition("\n")
+            again = re.search(r"byte_offset=(\d+) to continue", footer)
+            got, place = got + body, int(again[1]) if again else None
+        assert got == line, comma
+
+
 def bytes_read() -> int:
     """How many bytes this process has read so far, from anything."""
     return int(Path("/proc/self/io").read_text().split()[1])

@@ -160,8 +160,9 @@ def _word(data: bytes, place: int, *, at_line_start: bool) -> int:
 def _whole_words(data: bytes, position: int, size: int) -> int:
     """Return how many bytes fit without cutting a word in two, if it is short: neither half would be known as a
     secret."""
-    start, end = position + max(1, size - _MAX_WORD), position + size
-    for signs in _GAPS:
+    end = position + size
+    for signs, back in zip(_GAPS, (2 * _MAX_WORD, _MAX_WORD), strict=True):  # so that `_word` finds no other gap
+        start = position + max(1, size - back)
         if (gap := max(data.rfind(sign, start, end) for sign in signs)) >= 0:
             return gap + 1 - position
     return _whole_characters(data, position, size)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, cast
 
 from ..config.files import ConfigFile
@@ -90,9 +91,9 @@ def edited(options: Options, project: Project = False) -> int:
         if _file(options, project)[1] == text:
             _write(options, path, after)
             return OK
-    aside = path.with_name(f"{path.name}.edited")
-    write(aside, after)
-    raise Usage(f"{path} was changed while you edited it, and stays as it is now. Your text is in {aside}.")
+    with NamedTemporaryFile("w", encoding="utf-8", prefix=f"{path.name}.", dir=path.parent, delete=False) as aside:
+        aside.write(after)  # a new file: none is lost, and no link is followed
+    raise Usage(f"{path} was changed while you edited it, and stays as it is now. Your text is in {aside.name}.")
 
 
 def set_(
