@@ -1,5 +1,6 @@
 """Work goes on under Landlock, what ends is ended, and what is protected stays as it is."""
 
+import errno
 import os
 import resource
 import shutil
@@ -139,6 +140,20 @@ async def test_modes_owners_and_times_change_nowhere(tmp_path: Path) -> None:
     )
     assert await out(workspace, "python3 t.py") == 18 * "refused\n"
     assert other.stat().st_mode & 0o777 == 0o600
+
+
+async def test_requests_to_file_systems_change_no_file_that_is_only_read(tmp_path: Path) -> None:
+    workspace, readable = tmp_path / "w", tmp_path / "r"
+    workspace.mkdir()
+    readable.mkdir()
+    (readable / "a").write_text("A")
+    code = (
+        f"import fcntl\nfile = open({str(readable / 'a')!r}, 'rb')\n"
+        "for request in (0x40087602, 0x40086604):\n"  # FS_IOC_SETVERSION and ext4's own
+        " try: fcntl.ioctl(file, request, bytes(8)); print('done')\n except OSError as error: print(error.errno)\n"
+    )
+    settings = SandboxSettings(read_roots=(readable,))
+    assert await out(workspace, f'python3 -c "{code}"', settings) == 2 * f"{errno.ENOTTY}\n"
 
 
 async def test_read_only_profile(tmp_path: Path) -> None:

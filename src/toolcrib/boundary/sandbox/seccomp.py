@@ -93,14 +93,12 @@ def this_machine() -> Machine | None:
 class Further:
     """The rules of a filter besides the common list, by the numbers of one machine.
 
-    `errors` are calls and the errno that they get, `blocks` are calls with code that refuses some arguments. `ioctls`
-    are further requests that are refused; `pairs` are the address families of socketpair, None for the same as those
-    of sockets.
+    `errors` are calls and the errno that they get, `blocks` are calls with code that refuses some arguments. `pairs`
+    are the address families of socketpair, None for the same as those of sockets.
     """
 
     errors: tuple[tuple[int, int], ...] = ()
     blocks: tuple[tuple[int, bytes], ...] = ()
-    ioctls: tuple[int, ...] = ()
     pairs: tuple[int, ...] | None = None
 
 
@@ -130,7 +128,7 @@ def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Fur
     for call, argument in machine.mknod:
         test(*refuse_bits(call, argument, _FILE_KIND, _CHARACTER_DEVICE, errno.EPERM))
     test(machine.ioctl, _op(_LD, _DATA_ARG1))
-    for request in (TIOCSTI, TIOCLINUX, *further.ioctls):
+    for request in (TIOCSTI, TIOCLINUX):
         test(machine.ioctl, _op(_JEQ, request, 0, 1), _deny(errno.EPERM))
     pairs = families if further.pairs is None else further.pairs
     for call, known in ((machine.socket, families), (machine.socketpair, pairs)):
@@ -176,6 +174,19 @@ def refuse_bits(call: int, argument: int, mask: int, value: int, error: int) -> 
     return call, b"".join((
         _op(_LD, _DATA_ARG0 + 8 * argument), _op(_AND, mask), _op(_JEQ, value, 0, 1), _deny(error),
     ))  # fmt: skip
+
+
+def refuse_unless_listed(
+    call: int, argument: int, mask: int, kinds: Sequence[int], listed: Sequence[int], error: int
+) -> tuple[int, bytes]:
+    """Return code that refuses a call if the bits `mask` of an argument (its low half) are one of `kinds`, unless the
+    low half is one of `listed`."""
+    load = _op(_LD, _DATA_ARG0 + 8 * argument)
+    known = [_op(_JEQ, value, len(listed) - i, 0) for i, value in enumerate(listed)]
+    decide = load + b"".join(known) + _deny(error)
+    last = len(kinds) - 1
+    found = [_op(_JEQ, kind, last - i, 0 if i < last else len(decide) // _SIZE) for i, kind in enumerate(kinds)]
+    return call, load + _op(_AND, mask) + b"".join(found) + decide
 
 
 def refuse_unless_zero(call: int, argument: int, error: int) -> tuple[int, bytes]:

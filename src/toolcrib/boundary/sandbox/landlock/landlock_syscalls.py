@@ -9,7 +9,16 @@ from __future__ import annotations
 import errno
 
 from ...landlock_calls import ABI_TRUNCATE
-from ..seccomp import AF_UNIX, Further, Machine, build, pairs_only, refuse_bits, refuse_unless_zero
+from ..seccomp import (
+    AF_UNIX,
+    Further,
+    Machine,
+    build,
+    pairs_only,
+    refuse_bits,
+    refuse_unless_listed,
+    refuse_unless_zero,
+)
 
 _Numbers = tuple[int | None, int | None]
 
@@ -46,7 +55,19 @@ MARK = 10  # RLIMIT_LOCKS, which the kernel does not use: each command has anoth
 
 _ALL_BITS = 0xFFFFFFFF
 _O_ACCMODE, _O_TRUNC = 0o3, 0o1000  # asm-generic/fcntl.h; the same on both machines
-_FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
+
+# Requests of ioctl that file systems answer. Many change a file, or the file system, through a descriptor that only
+# reads. So of their types (linux/fs.h, then those of xfs, btrfs, fat, ocfs2, zfs, ceph, bcachefs, cifs and f2fs) only
+# those are allowed that read, or that check that their target is open for writing.
+_IOCTL_TYPE = 0xFF00
+_FILE_TYPES = tuple(
+    each << 8 for each in (ord("f"), ord("v"), ord("X"), 0x94, ord("r"), ord("o"), 0x83, 0x97, 0xBC, 0xCF, 0xF5)
+)
+FILE_REQUESTS = {
+    "FS_IOC_GETFLAGS": 0x80086601, "FS_IOC_GETVERSION": 0x80087601, "FS_IOC_FSGETXATTR": 0x801C581F,
+    "FS_IOC_FIEMAP": 0xC020660B, "FS_IOC_GETFSLABEL": 0x81009431,
+    "FICLONE": 0x40049409, "FICLONERANGE": 0x4020940D, "FIDEDUPERANGE": 0xC0189436,
+}  # fmt: skip
 
 
 def build_filter(machine: Machine, abi: int) -> bytes:
@@ -62,7 +83,9 @@ def build_filter(machine: Machine, abi: int) -> bytes:
         *((number, errno.EOPNOTSUPP) for number in _on(column, *ATTRIBUTES.values())),
         *((number, errno.ENOSYS) for number in _on(column, FILE_SETATTR)),
     ]
-    blocks = [*pairs_only(machine).blocks]
+    # as on a file system that does not know the request: programs continue without it
+    files = refuse_unless_listed(machine.ioctl, 1, _IOCTL_TYPE, _FILE_TYPES, [*FILE_REQUESTS.values()], errno.ENOTTY)
+    blocks = [*pairs_only(machine).blocks, files]
     for number in _on(column, PRLIMIT):
         blocks.append(refuse_unless_zero(number, 0, errno.EPERM))  # other processes: Landlock does not check it
         blocks.append(refuse_bits(number, 1, _ALL_BITS, MARK, errno.EPERM))
@@ -76,8 +99,7 @@ def build_filter(machine: Machine, abi: int) -> bytes:
                 refuse_bits(number, argument, _O_ACCMODE | _O_TRUNC, _O_TRUNC, errno.EPERM)
                 for number in _on(column, numbers)
             ]
-    ioctls = (_FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR)
-    return build(machine, (), Further(tuple(errors), tuple(blocks), ioctls, (AF_UNIX,)))
+    return build(machine, (), Further(tuple(errors), tuple(blocks), (AF_UNIX,)))
 
 
 def _on(column: int, *calls: _Numbers) -> list[int]:
