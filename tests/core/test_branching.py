@@ -224,6 +224,26 @@ def test_patterns_take_linear_time_or_are_refused() -> None:
         raw({"type": "object", "properties": {"n": {"type": "string", "pattern": "("}}})
 
 
+def test_the_patterns_of_a_schema_share_a_limit() -> None:
+    large = {f"p{n}": {"type": "string", "pattern": f"((a{{0,30}}){{0,30}}){n}"} for n in range(4_000)}  # 1 GB
+    with pytest.raises(ToolDefinitionError, match="its patterns take more than 64 MiB together"):
+        raw({"type": "object", "properties": large})
+    with pytest.raises(ToolDefinitionError, match="its patterns take more than 64 MiB together"):
+        raw({"type": "object", "patternProperties": {each["pattern"]: True for each in large.values()}})
+    usual = {f"p{n}": {"type": "string", "pattern": f"^.{{1,1024}}{n}$"} for n in range(40)}
+    assert raw({"type": "object", "properties": usual}).validate_params({"p7": "x7"}) == []
+
+
+@pytest.mark.parametrize("allowed", [True, {}, {"type": "integer"}])
+def test_many_patterns_for_many_names_are_bounded(allowed: Any) -> None:
+    names = {f"^x[a-z]*{n}$": allowed for n in range(4_900)}
+    made = raw({"type": "object", "patternProperties": names, "additionalProperties": False})
+    assert made.validate_params({"xa7": 1}) == []
+    assert in_time(lambda: made.validate_params({f"y{n}": 1 for n in range(10_000)}))
+    nodes = {f"p{n}": {"type": "string"} for n in range(50_000)}
+    assert in_time(lambda: raw({"type": "object", "properties": nodes}))
+
+
 def test_somebody_elses_pattern_with_look_around_is_described_instead() -> None:
     schema = {
         "type": "object",

@@ -3,7 +3,8 @@
 A validator looks at one value once for each way that leads to it through the schema: `anyOf`, `allOf`, `$ref` and the
 like apply several schemas to the same value, and what two of them say about the same property doubles again below.
 So 30 definitions that each name the previous one twice take 2³⁰ looks at one number, and an expression that is one of
-two kinds of expressions takes two to the power of its depth. A schema without such ways is not walked again.
+two kinds of expressions takes two to the power of its depth. Each pattern of `patternProperties` looks at each key.
+A schema without such ways and with few patterns is not walked again.
 """
 
 from __future__ import annotations
@@ -59,13 +60,16 @@ def work_bound(schema: Json, owner: str) -> WorkBound:
     Raises ToolDefinitionError if one value alone could take too much work.
     """
     keys: set[str] = set()
-    count = 0
+    count = patterns = 0
     for node in tables(schema):
-        keys |= node.keys()
+        keys.update(node)
         count += 1
-    if not _IN_PLACE & keys:
+        patterns += len(as_object(node.get("patternProperties")))
+    if not _IN_PLACE & keys and patterns <= FEW:
         return WorkBound(1)
-    if count <= FEW and keys.isdisjoint(_REFERENCES):  # each part of the schema looks at one place of a value
+    if count + patterns <= FEW and keys.isdisjoint(
+        _REFERENCES
+    ):  # each part of the schema looks at one place of a value
         return WorkBound(count)
     graph = Branching(schema, owner)
     most = graph.most()
@@ -233,7 +237,8 @@ class Branching:
             named.update(enumerate(cast("list[Any]", prefix)))
         rest = [node.get("additionalProperties"), items]
         always = [node.get(key) for key in ("contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")]
-        always += _values(node.get("patternProperties"))
+        tried = as_object(node.get("patternProperties")).values()  # each pattern, at each key
+        always += [value if isinstance(value, dict) else _ANYTHING for value in tried]
         return (
             {label: self._known(item) for label, item in named.items() if isinstance(item, dict)},
             [self._known(item) for item in rest if isinstance(item, dict)],

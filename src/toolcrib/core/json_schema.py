@@ -20,18 +20,30 @@ MANY_LOOKS = 20_000
 """With more work than this only the first error is reported: jsonschema-rs collects all of them first, at up to 50 µs
 each (24 s for 1 MB of wrong items)."""
 
+MAX_COMPILED = 64 * 2**20
+"""How many bytes all patterns of a schema may take when they are compiled, as the engine counts them."""
+MAX_PATTERN = 10 * 2**20
+"""The same for one of them. Only `.{1,4000}` and the like take more than 1 MiB."""
+
 
 def compile_schema(schema: Json, owner: str) -> CompiledSchema:
     """Return a validator that never fetches anything, in which no value takes long. Raises ToolDefinitionError."""
     import jsonschema_rs
 
-    linear = jsonschema_rs.RegexOptions()
     try:
-        validator = jsonschema_rs.validator_for(schema, retriever=_refuse_remote, pattern_options=linear)
+        validator = jsonschema_rs.validator_for(schema, retriever=_refuse_remote, pattern_options=_linear(schema))
     except Exception as error:  # its errors share no base class
         text = _refused(error) or f"not a valid JSON Schema: {str(error).splitlines()[0]}"
         raise ToolDefinitionError(f"{owner}: {text}") from error
     return CompiledSchema(schema, validator, work_bound(schema, owner))
+
+
+def _linear(schema: Json) -> Any:
+    """Return the options for the engine that takes linear time. Each pattern gets an equal part of MAX_COMPILED."""
+    import jsonschema_rs
+
+    patterns = sum(("pattern" in node) + len(as_object(node.get("patternProperties"))) for node in tables(schema))
+    return jsonschema_rs.RegexOptions(size_limit=min(MAX_PATTERN, MAX_COMPILED // max(patterns, 1)))
 
 
 def _refuse_remote(uri: str) -> Any:
@@ -39,9 +51,15 @@ def _refuse_remote(uri: str) -> Any:
 
 
 def _refused(error: Exception) -> str:
-    """Return the words for a pattern that only an engine with backtracking could match; "" for another error."""
+    """Return the words for a pattern that needs backtracking or too much memory; "" for another error."""
+    import jsonschema_rs
+
     found = getattr(error, "instance", None)
-    if not isinstance(found, str) or not _needs_backtracking(found):
+    if not isinstance(found, str):
+        return ""
+    if _compiles(found, jsonschema_rs.RegexOptions()):
+        return f"its patterns take more than {MAX_COMPILED >> 20} MiB together; use fewer, or shorter repetitions"
+    if not _needs_backtracking(found):
         return ""
     return (
         f"the pattern {found[:200]!r} in its schema has look-around or a back-reference, which cannot be matched in "
@@ -52,14 +70,18 @@ def _refused(error: Exception) -> str:
 def _needs_backtracking(pattern: str) -> bool:
     import jsonschema_rs
 
-    def compiles(options: Any) -> bool:
-        try:
-            jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
-        except Exception:  # its errors share no base class
-            return False
-        return True
+    plain, fancy = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions()
+    return not _compiles(pattern, plain) and _compiles(pattern, fancy)
 
-    return not compiles(jsonschema_rs.RegexOptions()) and compiles(jsonschema_rs.FancyRegexOptions())
+
+def _compiles(pattern: str, options: Any) -> bool:
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
+    except Exception:  # its errors share no base class
+        return False
+    return True
 
 
 def without_backtracking(schema: Json) -> tuple[Json, list[str]]:
@@ -146,10 +168,9 @@ def member_validator(member: Json, root: Json) -> Callable[[Any], bool]:
     start: Json = {"$ref": "urn:toolcrib:root#/$defs/toolcrib-member"}
     if "$schema" in root:
         start["$schema"] = root["$schema"]
-    linear = jsonschema_rs.RegexOptions()
     try:
         registry = jsonschema_rs.Registry([("urn:toolcrib:root", whole)])
-        return jsonschema_rs.validator_for(start, registry=registry, pattern_options=linear).is_valid
+        return jsonschema_rs.validator_for(start, registry=registry, pattern_options=_linear(whole)).is_valid
     except Exception:  # a part that cannot be checked alone fits nothing
         return _never
 

@@ -328,6 +328,15 @@ async def test_a_refusal_and_an_answer_that_breaks_the_schema(client: Any) -> No
     assert not (await call(servers, "echo")).is_error
 
 
+async def test_a_server_that_asks_and_reads_no_answer_is_ended(client: Any) -> None:
+    servers = await client(raw(tools=["ask", "echo"]))
+    pid = pid_of(servers)
+    output = await call(servers, "ask")
+    assert "it sent requests and did not read our answers to 1,000 of them" in output.for_llm
+    await until(lambda: not alive(pid))
+    assert not (await call(servers, "echo")).is_error
+
+
 async def test_what_a_server_started_ends_with_it(client: Any) -> None:
     servers = await client(raw(children=2))
     pids = [pid_of(servers), *children_of(pid_of(servers))]

@@ -27,6 +27,8 @@ MAX_HELD = 2**19
 """How many bytes of messages may wait to be read. Then reading from the pipe pauses until half of them are read."""
 LINE = 64
 """About the bytes that a waiting line needs besides its text."""
+MAX_UNREAD = 1_000
+"""How many answers may wait because the server does not read them. One more ends the connection."""
 TURNS = 16
 """After this many lines without a pause, other tasks on the loop get their turn."""
 
@@ -182,11 +184,13 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
 class OutgoingMessages(MessageStream, asyncio.Protocol):
     """Messages to a pipe, as the SDK's `MessageStream`.
 
-    `deaf()` is called when a write shows that the reading end is closed.
+    `deaf()` is called when a write shows that the reading end is closed. `unread()` is called when more than MAX_UNREAD
+    answers wait: a server that asks on and on and reads no answer would fill the memory.
     """
 
-    def __init__(self, deaf: Callable[[], None]) -> None:
-        self._deaf = deaf
+    def __init__(self, deaf: Callable[[], None], unread: Callable[[], None]) -> None:
+        self._deaf, self._unread = deaf, unread
+        self._answers = 0
         self._free = asyncio.Event()
         self._free.set()
         self._transport: asyncio.WriteTransport | None = None
@@ -216,10 +220,19 @@ class OutgoingMessages(MessageStream, asyncio.Protocol):
         if not self.lost and self._transport is not None:
             self._transport.write(to_line(item))
             if not self._free.is_set():
-                await self._free.wait()
+                await self._wait(answer=not hasattr(item.message, "method"))
         if self.lost:
             self._deaf()
             raise anyio.BrokenResourceError
+
+    async def _wait(self, *, answer: bool) -> None:
+        self._answers += answer
+        try:
+            if self._answers > MAX_UNREAD:
+                self._unread()
+            await self._free.wait()
+        finally:
+            self._answers -= answer
 
     async def aclose(self) -> None:
         """Accept no more messages."""

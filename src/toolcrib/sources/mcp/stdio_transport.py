@@ -47,7 +47,7 @@ class StdioTransport:
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
         self._read = pipes.IncomingMessages(self._note, self._too_long)
-        self._written = pipes.OutgoingMessages(self._read.end)  # it reads no more, so no answer will come either
+        self._written = pipes.OutgoingMessages(self._read.end, self._too_many)  # who reads no more answers no more
         self.refusal = None
         """A process refuses no request, unlike a server over HTTP."""
         self.fault: str | None = None
@@ -189,6 +189,11 @@ class StdioTransport:
         self.fault = f"it sent a message of more than {pipes.MAX_LINE >> 20} MiB"
         self._note(line)
         self.kill()
+
+    def _too_many(self) -> None:
+        self.fault = f"it sent requests and did not read our answers to {pipes.MAX_UNREAD:,} of them"
+        self.kill()
+        self._read.close()
 
     def _note(self, line: bytes) -> None:
         if line.strip():

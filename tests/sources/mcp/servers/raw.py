@@ -183,6 +183,9 @@ def main() -> None:
             answer(id_, OFFERED[method](params))
         elif method == "tools/list":
             answer(id_, listed(params))
+        elif method == "tools/call" and params["name"] == "ask":
+            while True:  # and reads no answer
+                send({"jsonrpc": "2.0", "id": os.urandom(8).hex(), "method": "ping"})
         elif method == "tools/call":
             threading.Thread(target=called, args=(id_, params), daemon=True).start()
         elif method == "notifications/cancelled":
