@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 
 import pytest
 
@@ -169,18 +170,29 @@ def test_an_untrusted_project_imports_nothing(place):
     assert any("rules.imports" in str(item) for item in settings.origin.ignored)
 
 
-def test_a_file_that_is_not_trusted_cannot_have_very_many_rules(place, tmp_path):
+def test_a_file_that_is_not_trusted_cannot_have_very_many_values(place, tmp_path):
     """They would cost seconds at each start."""
-    many = json.dumps([f"Read(x{number}/**)" for number in range(1_001)])
+    many = json.dumps([f"Read(x{number}/**)" for number in range(2_000)])
     project = place.project(f"[rules]\ndeny = {many}\n")
-    with pytest.raises(ConfigError, match=r"1,001 rules.*--config"):
+    with pytest.raises(ConfigError, match=r"2,000 values, and it has more.*--config"):
         place.load()
-    assert len(said(place.load(config=project))) == 1_001
+    assert len(said(place.load(config=project))) == 2_000
+    place.trust_project()
+    assert len(said(place.load())) == 2_000
+    for hooks in ('[[hooks]]\naction = "block"\n' * 1_001, "".join(f"k{number} = 1\n" for number in range(2_001))):
+        place.project(hooks)
+        with pytest.raises(ConfigError, match=r"2,000 values, and it has more"):
+            place.load()
     project.unlink()
+    servers = place.workspace / ".mcp.json"
+    servers.write_text(json.dumps({"mcpServers": {f"s{number}": {"command": "x"} for number in range(1_000)}}))
+    (warning,) = place.load().origin.warnings
+    assert re.search(r"are not used: .*2,000 values, and it has more", warning) and len(warning) < 500
+    servers.unlink()
     inside = place.workspace / "claude.json"
     inside.write_text(json.dumps({"permissions": {"deny": json.loads(many)}}))
     place.user(f'[rules]\nimport = ["{inside}"]\n')
-    with pytest.raises(ConfigError, match=r"1,001 rules"):
+    with pytest.raises(ConfigError, match=r"2,000 values, and it has more; import a smaller one"):
         place.load()
 
 

@@ -22,7 +22,7 @@ from .files import ConfigFile, absolute_path, check_owner, exists, read_config_f
 from .layers import Layer, env_layer, file_layer, flag_layer
 from .merge import Merged
 from .remembered import remembered_layers, rules_file
-from .rules import RuleLayer, Rules
+from .rules import RuleLayer, Rules, check_number
 from .settings import Origin, Settings
 from .shapes import settings_named
 from .trust_store import TrustStore
@@ -122,6 +122,8 @@ class _Loading:
             self._join(servers, "its MCP servers are not used")
         self._project = first_file(self._root, "toolcrib")
         if self._project is not None:
+            if self._store.status(self._project) != "trusted":
+                check_number(self._project, "if you have looked at it and want them, name it with --config")
             layer = file_layer(self._project)
             _leave_workspace(layer, self._root, self._warnings)
             _leave_server(layer, self._warnings)
@@ -234,6 +236,7 @@ def project_servers(root: Path, warnings: list[str]) -> Layer | None:
         return None
     try:
         file = read_config_file(path)
+        check_number(file, "add those that you want to your own settings with `toolcrib config edit`")
     except ConfigError as error:
         warnings.append(f"the MCP servers of {path} are not used: {one_line(str(error))}")
         return None

@@ -10,6 +10,7 @@ from typing import Any, cast
 from ..boundary.programs import names_followed
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
+from ..core.nesting import has_more_values
 from ..core.text import one_line
 from ..core.verdict import Verdict
 from ..policy.rules.match import why_never
@@ -18,8 +19,8 @@ from .files import ConfigFile, absolute_path, read_config_file
 from .layers import Layer
 from .settings import Ignored, Settings
 
-MAX_UNTRUSTED = 1_000
-"""Rules of a file that is not trusted. Each costs some of a millisecond at every start."""
+MAX_UNTRUSTED = 2_000
+"""Values in a file that is not trusted. A rule or a hook costs up to a millisecond at every start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,6 @@ class Rules:
     def add(self, each: RuleLayer) -> None:
         """Take the rules of a layer. Raises ConfigError for an invalid rule."""
         base = str(each.base) if each.base is not None else None
-        if not each.trusted:
-            lists = (getattr(each.layer.values.get("rules"), verdict, ()) for verdict in VERDICTS)
-            _check_number(sum(map(len, lists)), each.layer.origin(("rules",)))
         for verdict in VERDICTS:
             if verdict == "allow" and not each.trusted:  # the code that merges the layers lists these as ignored
                 continue
@@ -86,10 +84,9 @@ class Rules:
         if any(f"{entry}/".startswith(root) for entry in names_followed(str(path)) for root in self._changeable):
             self.imported.append(file)
             trusted = self._status(file) == "trusted"
-        rules = list(claude_rules(file))
         if not trusted:
-            _check_number(len(rules), str(file.path))
-        for verdict, written, where in rules:
+            check_number(file, "import a smaller one, or one of your own")
+        for verdict, written, where in claude_rules(file):
             if verdict == "allow" and not trusted:
                 self.ignored.append(Ignored(f"permissions.allow of {file.path}", written, file.path))
                 continue
@@ -115,11 +112,12 @@ class Rules:
         self.rules.append(rule)
 
 
-def _check_number(number: int, where: str) -> None:
-    if number > MAX_UNTRUSTED:
+def check_number(file: ConfigFile, instead: str) -> None:
+    """Raise ConfigError if a file that is not trusted has more than MAX_UNTRUSTED values. It says what to do
+    `instead`."""
+    if has_more_values(file.values, MAX_UNTRUSTED):
         raise ConfigError(
-            f"{where}: {number:,} rules; a file that is not trusted may have {MAX_UNTRUSTED:,}. "
-            "If you have looked at it and want them, name it with --config"
+            f"{file.path}: a file that is not trusted may have {MAX_UNTRUSTED:,} values, and it has more; {instead}"
         )
 
 
