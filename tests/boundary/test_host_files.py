@@ -123,15 +123,3 @@ def test_a_file_that_the_host_runs_is_meant_in_any_case() -> None:
     for path in ("/w/tools/server.py", "/w/Tools", "/w/tools/Server.PY"):
         assert file.is_touched_by(path)
     assert not file.is_touched_by("/w/tools/server")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other variables")
-def test_libraries_of_the_system_are_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty entry of LD_LIBRARY_PATH is the folder that Toolcrib starts in."""
-    root = os.path.realpath(tmp_path)
-    (tmp_path / "lib").mkdir()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{root}/lib:")
-    expected = {"libc.so.6": True, "lib/libc.so.6": True, "glibc-hwcaps/x/libc.so.6": True, "libown.so": False}
-    for name, asks in {**expected, "src/libc.so.6": False}.items():
-        assert (host_file_at(root, f"{root}/{name}") is not None) is asks, name

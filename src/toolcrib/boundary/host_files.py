@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import site
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from ..core.homes import config_home, state_home
 from .host_file import HostFile, both_names, modules_named
 from .import_path import ABOVE_PACKAGE, PREFIXES, SEARCHED
+from .named_by_variables import named_by_variables
 from .programs import beneath, interpreter, within_any
 from .protected_names import PROTECTED_NAMES
 
@@ -28,10 +28,6 @@ ENVIRONMENT = (
 )
 _SHADOWS = (
     "Python looks there before its own modules when Toolcrib starts (PYTHONPATH, or `python -m`), so it would run "
-    "outside the sandbox, with your rights"
-)
-_LIBRARY = (
-    "LD_LIBRARY_PATH names its folder, so Toolcrib itself loads it at its next start instead of the system's library, "
     "outside the sandbox, with your rights"
 )
 _ON_PATH = "your shell finds programs in it by their names, and they run outside the sandbox"
@@ -89,29 +85,6 @@ def modules_before_ours(root: str) -> tuple[HostFile, ...]:
     return tuple(each for folder in dict.fromkeys(folders) for each in modules_named(folder, _SHADOWS, only))
 
 
-@functools.cache
-def libraries_before_ours(root: str) -> tuple[HostFile, ...]:
-    """Return the libraries in a folder that the system's loader would take instead of those of the system, because
-    LD_LIBRARY_PATH names the folder; an empty entry is the folder that Toolcrib was started in."""
-    given = os.environ.get("LD_LIBRARY_PATH") if sys.platform == "linux" else None
-    folders = {os.path.realpath(each or ".") for each in re.split("[:;]", given)} if given else ()
-    inside = sorted(each for each in folders if beneath(each, root) and not within_any(each, own_environment()))
-    if not inside:
-        return ()
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        loaded = {
-            os.path.dirname(os.path.realpath(line.split(maxsplit=5)[-1].strip())) for line in maps if ".so" in line
-        }
-    places = (each for each in loaded if os.path.isdir(each) and not beneath(each, root))
-    only = frozenset(name.split(".")[0] for place in places for name in os.listdir(place) if ".so" in name)
-    found = ((f"{each}/*.so*", f"{each}/glibc-hwcaps") for each in inside)
-    return tuple(
-        each
-        for many, folder in found
-        for each in (HostFile(many, _LIBRARY, True, only=only), HostFile(folder, _LIBRARY))
-    )
-
-
 def host_files_in(root: str, files: Iterable[HostFile] = (), folders: Iterable[str] = ()) -> list[HostFile]:
     """Return what lies in a folder (its real path) of our environment, of the programs of a home directory, of these
     files, of protected names that begin above it, and of what the settings of the repositories around `root` and these
@@ -121,7 +94,7 @@ def host_files_in(root: str, files: Iterable[HostFile] = (), folders: Iterable[s
 
     there = (each for each in files if each.path != root and beneath(each.path, root))
     on_path = programs_in(root, os.path.expanduser("~"), os.environ.get("PATH", ""))
-    ours = (*environment_in(root), *modules_before_ours(root), *libraries_before_ours(root))
+    ours = (*environment_in(root), *modules_before_ours(root), *named_by_variables(root, own_environment()))
     around = (root, *folders)
     named = (*named_by_git(root, around), *named_by_agents(root, around))
     return [*ours, *on_path, *there, *_names_from_above(root), *named]

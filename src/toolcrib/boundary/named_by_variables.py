@@ -1,0 +1,89 @@
+"""Find the files that are loaded into Toolcrib, or into a program that it starts, because a variable names them: the
+system's loader, libc, Python, OpenSSL and container engines look there at their start."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import platform
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from .host_file import HostFile, both_names
+from .programs import beneath, within_any
+
+_ONE = "\0"
+"""For a variable that holds one path. The others have what separates their paths."""
+
+_LIBRARIES = "LD_LIBRARY_PATH"
+_SEARCHED = ("LD_PRELOAD", "LD_AUDIT")  # a name without a slash is looked for like a library
+_VARIABLES = {
+    _LIBRARIES: "[:;]",
+    "LD_PRELOAD": "[ :]", "LD_AUDIT": ":", "DYLD_INSERT_LIBRARIES": ":", "GCONV_PATH": ":",  # ld.so(8), iconv(3)
+    "PYTHONPYCACHEPREFIX": _ONE,
+    "OPENSSL_CONF": _ONE, "OPENSSL_CONF_INCLUDE": _ONE, "OPENSSL_MODULES": _ONE, "OPENSSL_ENGINES": _ONE,
+    "SSL_CERT_FILE": _ONE, "SSL_CERT_DIR": ":",  # which servers are believed
+    "DOCKER_CONFIG": _ONE, "CONTAINERS_CONF": _ONE, "CONTAINERS_CONF_OVERRIDE": _ONE, "CONTAINERS_STORAGE_CONF": _ONE,
+}  # fmt: skip
+"""Each names files, or folders from which anything is loaded; of a folder with libraries only those of the system."""
+
+# Folders for kinds of processors below one with libraries, in this order; the last are from before glibc 2.37.
+_HWCAPS = "glibc-hwcaps"
+_KINDS = (("", "tls"), ("", "haswell", "xeon_phi", platform.machine()), ("", "avx512_1", "atomics"),
+          ("", platform.machine()))  # fmt: skip
+
+
+def named_by_variables(root: str, protected: Collection[str] = ()) -> tuple[HostFile, ...]:
+    """Return what variables of this process name in a folder (its real path), except in those that are `protected`
+    already. Relative paths are in the current folder: that of the next start is taken to be the same."""
+    named = [(name, path) for name in _VARIABLES for path in _paths(name) if name == _LIBRARIES or path]
+    found: dict[HostFile, None] = {}
+    for variable, path in named:
+        if variable in _SEARCHED and "/" not in path:
+            continue
+        reason = _REASON.format(variable)
+        for each in both_names([os.path.abspath(path)]):  # an empty entry for libraries is the current folder
+            if not beneath(each, root) or within_any(each, protected):
+                continue
+            if variable == _LIBRARIES and not os.path.islink(each):
+                found.update(dict.fromkeys(_libraries(each, reason, _names_elsewhere(root))))
+            elif each != root:
+                found[HostFile(each, reason)] = None
+    return tuple(found)
+
+
+_REASON = (
+    "{} names it, so Toolcrib, or a program that it starts, loads it at the next start, outside the sandbox, with your "
+    "rights"
+)
+
+
+def _paths(variable: str) -> list[str]:
+    given = os.environ.get(variable)
+    return re.split(_VARIABLES[variable], given) if given else []
+
+
+def _libraries(folder: str, reason: str, only: frozenset[str]) -> Iterator[HostFile]:
+    """Yield the libraries in a folder that the loader would take instead of those of the system."""
+    yield HostFile(f"{folder}/{_HWCAPS}", reason)
+    for kinds in dict.fromkeys(itertools.product(*_KINDS)):
+        yield HostFile("/".join([folder, *filter(None, kinds), "*.so*"]), reason, True, only=only)
+
+
+@functools.cache
+def _names_elsewhere(root: str) -> frozenset[str]:
+    """Return the names, up to the first dot, of the libraries that Toolcrib may load from outside a folder."""
+    names = {path.split(".")[0] for variable in _SEARCHED for path in _paths(variable) if "/" not in path}
+    with suppress(OSError):
+        for line in Path("/etc/nsswitch.conf").read_text(errors="replace").splitlines():
+            names.update(f"libnss_{word}" for word in line.partition("#")[0].split()[1:])  # they may be missing
+    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        loaded = {
+            os.path.dirname(os.path.realpath(line.split(maxsplit=5)[-1].strip())) for line in maps if ".so" in line
+        }
+        places = (each for each in loaded if os.path.isdir(each) and not beneath(each, root))
+        names.update(name.split(".")[0] for place in places for name in os.listdir(place) if ".so" in name)
+    return frozenset(names)
