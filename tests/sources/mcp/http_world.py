@@ -21,6 +21,7 @@ class World:
     calls: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     cut: bool = False  # close the connection in the middle of a call
+    asks: int = 0  # send so many requests in a call, and take no answer
     status: int = 0  # answer everything with this
     retry_after: str = ""
     refuse: int = 0  # so many of the next requests alone
@@ -86,11 +87,24 @@ def http_server(port: int = 0) -> Iterator[World]:
                 return self.reply(404)
             if id_ is None:
                 return self.reply(202)
+            if method is None:  # an answer
+                self.rfile.read(1)
+                return None
             if method == "tools/list":
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("count", "other")]
                 tools[1]["annotations"] = {"readOnlyHint": True}
                 return self.reply(200, {"jsonrpc": "2.0", "id": id_, "result": {"tools": tools}})
             world.calls.append(message["params"]["name"])
+            if world.asks:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+                asked = ({"jsonrpc": "2.0", "id": f"a{number}", "method": "ping"} for number in range(world.asks))
+                with contextlib.suppress(OSError):
+                    self.wfile.write(b"".join(b"data: %s\n\n" % json.dumps(each).encode() for each in asked))
+                    self.rfile.read(1)
+                self.close_connection = True
+                return None
             if world.cut:
                 self.close_connection = True
                 return None

@@ -80,6 +80,16 @@ async def test_a_connection_cut_in_a_call_is_not_repeated(client: Any) -> None:
         assert str(await call(servers)) == "2"
 
 
+async def test_a_server_that_asks_and_takes_no_answer_is_ended(client: Any) -> None:
+    with http_server() as world:
+        servers = await client(web(world.url))
+        world.asks = 2_000
+        output = await call(servers)
+        assert "it sent requests and did not take our answers to 1,000 of them" in output.for_llm
+        world.asks = 0
+        assert str(await call(servers)) == "2"
+
+
 async def test_an_answer_that_is_an_error_page(client: Any) -> None:
     with http_server() as world:
         world.status = 503

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from toolcrib.sources.mcp import pipes
-from toolcrib.sources.mcp.pipes import IncomingMessages, OutgoingMessages
+from toolcrib.sources.mcp.pipes import IncomingMessages, LimitedAnswers, OutgoingMessages
 
 
 class Pipe:
@@ -23,15 +23,12 @@ class Pipe:
     def __init__(self) -> None:
         self.rubbish: list[bytes] = []
         self.too_long: list[bytes] = []
-        self.deaf = self.unread = 0
+        self.deaf = 0
         self.incoming = IncomingMessages(self.rubbish.append, self.too_long.append)
-        self.outgoing = OutgoingMessages(self._nobody_reads, self._too_many)
+        self.outgoing = OutgoingMessages(self._nobody_reads)
 
     def _nobody_reads(self) -> None:
         self.deaf += 1
-
-    def _too_many(self) -> None:
-        self.unread += 1
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -211,24 +208,25 @@ async def test_nobody_reads_what_is_written(pipe: Pipe) -> None:
         await pipe.outgoing.send(note(2))
 
 
-async def test_answers_that_are_not_read_are_limited_but_not_our_requests(
+async def test_answers_that_are_not_taken_are_limited_but_not_our_requests(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipes, "MAX_UNREAD", 3)
     pipe.reader.pause_reading()
+    unread: list[int] = []
+    limited = LimitedAnswers(pipe.outgoing, lambda: unread.append(1))
     answer = SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={"text": "x" * 300_000}))
-    async with asyncio.TaskGroup() as tasks:
-        waiting = [tasks.create_task(pipe.outgoing.send(note(n, "x" * 300_000))) for n in range(6)]
-        waiting += [tasks.create_task(pipe.outgoing.send(answer)) for _ in range(3)]
-        await asyncio.sleep(0)
-        assert not pipe.unread
-        waiting.append(tasks.create_task(pipe.outgoing.send(answer)))
-        await asyncio.sleep(0)
-        assert pipe.unread == 1
-        for task in waiting:
-            task.cancel()
+    waiting = [asyncio.create_task(limited.send(note(n, "x" * 300_000))) for n in range(6)]
+    waiting += [asyncio.create_task(limited.send(answer)) for _ in range(3)]
     await asyncio.sleep(0)
-    late = asyncio.create_task(pipe.outgoing.send(answer))
+    assert not unread
+    waiting.append(asyncio.create_task(limited.send(answer)))
     await asyncio.sleep(0)
-    assert pipe.unread == 1  # those that gave up are not counted
+    assert len(unread) == 1
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    late = asyncio.create_task(limited.send(answer))
+    await asyncio.sleep(0)
+    assert len(unread) == 1  # those that gave up are not counted
     late.cancel()

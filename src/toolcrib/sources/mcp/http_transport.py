@@ -26,6 +26,7 @@ from ...boundary.network.special_addresses import RULE_PRIVATE
 from ...core.bound import safe
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
+from .pipes import UNREAD, LimitedAnswers
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """Timeouts in seconds. A stream may be silent for as long as the longest call."""
@@ -68,13 +69,13 @@ class HttpTransport:
         self._guarded = guarded and guard is not None
         self.session_lost: Callable[[], None] = lambda: None
         """Called when the server has forgotten the session."""
-        self._last = ""
+        self._last = self._fault = ""
         self.refusal: HttpRefusal | None = None
         """The last answer of the server that was an error."""
 
     def account(self) -> str:
-        """Return the server's last answer if it was an error; otherwise ""."""
-        return self._last
+        """Return why we ended it, or the server's last answer if it was an error; otherwise ""."""
+        return self._fault or self._last
 
     def kill(self) -> None:
         """Do nothing: there is no process to end."""
@@ -88,7 +89,13 @@ class HttpTransport:
                 client = await stack.enter_async_context(self._client())
                 streamable = streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_EVENT)
                 streams = await stack.enter_async_context(streamable)
-            yield streams
+            incoming: Any = streams[0]
+
+            def unread() -> None:
+                self._fault = UNREAD
+                incoming.close()
+
+            yield incoming, LimitedAnswers(streams[1], unread)
 
     async def _older_streams(self, stack: contextlib.AsyncExitStack) -> Any:
         """Return the streams of the older protocol; None if the server refuses it, as those do that speak the newer."""

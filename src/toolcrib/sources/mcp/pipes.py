@@ -10,7 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 
@@ -28,7 +28,8 @@ MAX_HELD = 2**19
 LINE = 64
 """About the bytes that a waiting line needs besides its text."""
 MAX_UNREAD = 1_000
-"""How many answers may wait because the server does not read them. One more ends the connection."""
+"""How many answers may wait because the server does not take them. One more ends the connection."""
+UNREAD = f"it sent requests and did not take our answers to {MAX_UNREAD:,} of them"
 TURNS = 16
 """After this many lines without a pause, other tasks on the loop get their turn."""
 
@@ -181,16 +182,37 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         self._wake()
 
 
+class LimitedAnswers(MessageStream):
+    """Messages to a server, of which at most MAX_UNREAD answers wait. `unread()` is called for one more: a server that
+    asks on and on and takes no answer would fill the memory."""
+
+    def __init__(self, inner: Any, unread: Callable[[], None]) -> None:
+        self._inner, self._unread = inner, unread  # the SDK has no public name for what both are
+        self._waiting = 0
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message as the inner stream does."""
+        answer = not hasattr(item.message, "method")
+        self._waiting += answer
+        try:
+            if self._waiting > MAX_UNREAD:
+                self._unread()
+            await self._inner.send(item)
+        finally:
+            self._waiting -= answer
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
 class OutgoingMessages(MessageStream, asyncio.Protocol):
     """Messages to a pipe, as the SDK's `MessageStream`.
 
-    `deaf()` is called when a write shows that the reading end is closed. `unread()` is called when more than MAX_UNREAD
-    answers wait: a server that asks on and on and reads no answer would fill the memory.
+    `deaf()` is called when a write shows that the reading end is closed.
     """
 
-    def __init__(self, deaf: Callable[[], None], unread: Callable[[], None]) -> None:
-        self._deaf, self._unread = deaf, unread
-        self._answers = 0
+    def __init__(self, deaf: Callable[[], None]) -> None:
+        self._deaf = deaf
         self._free = asyncio.Event()
         self._free.set()
         self._transport: asyncio.WriteTransport | None = None
@@ -220,19 +242,10 @@ class OutgoingMessages(MessageStream, asyncio.Protocol):
         if not self.lost and self._transport is not None:
             self._transport.write(to_line(item))
             if not self._free.is_set():
-                await self._wait(answer=not hasattr(item.message, "method"))
+                await self._free.wait()
         if self.lost:
             self._deaf()
             raise anyio.BrokenResourceError
-
-    async def _wait(self, *, answer: bool) -> None:
-        self._answers += answer
-        try:
-            if self._answers > MAX_UNREAD:
-                self._unread()
-            await self._free.wait()
-        finally:
-            self._answers -= answer
 
     async def aclose(self) -> None:
         """Accept no more messages."""

@@ -47,7 +47,7 @@ class StdioTransport:
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
         self._read = pipes.IncomingMessages(self._note, self._too_long)
-        self._written = pipes.OutgoingMessages(self._read.end, self._too_many)  # who reads no more answers no more
+        self._written = pipes.OutgoingMessages(self._read.end)  # it reads no more, so no answer will come either
         self.refusal = None
         """A process refuses no request, unlike a server over HTTP."""
         self.fault: str | None = None
@@ -97,11 +97,11 @@ class StdioTransport:
     # --- the transport
 
     @contextlib.asynccontextmanager
-    async def streams(self) -> AsyncGenerator[tuple[pipes.IncomingMessages, pipes.OutgoingMessages]]:
+    async def streams(self) -> AsyncGenerator[tuple[pipes.IncomingMessages, pipes.LimitedAnswers]]:
         """Run the server, and end it afterwards. Yields the two streams of the SDK's session."""
         await self._starting
         try:
-            yield self._read, self._written
+            yield self._read, pipes.LimitedAnswers(self._written, self._unread)
         finally:
             stopping = asyncio.ensure_future(self._stop())
             try:
@@ -190,8 +190,8 @@ class StdioTransport:
         self._note(line)
         self.kill()
 
-    def _too_many(self) -> None:
-        self.fault = f"it sent requests and did not read our answers to {pipes.MAX_UNREAD:,} of them"
+    def _unread(self) -> None:
+        self.fault = pipes.UNREAD
         self.kill()
         self._read.close()
 
