@@ -232,6 +232,13 @@ async def test_an_error_that_stays_is_reported_at_once(status: int, body: bytes,
     assert (caught.value.kind, len(server.requests)) == (kind, 1)
 
 
+@pytest.mark.parametrize(("kind", "key"), [("chat", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY")])
+async def test_a_refused_key_is_named(kind: str, key: str) -> None:
+    async with provider(Answer(status=401, body=b'{"error": {"message": "bad key"}}')) as server:
+        with pytest.raises(ModelError, match=f"answered 401: bad key. Check {key}, and that its account may use"):
+            await ask(model(server, kind))
+
+
 async def test_an_error_that_repeats_the_key_shows_no_half_of_it() -> None:
     body = json.dumps({"error": {"message": f"no such key: {'x' * 482} sk-ant"}}).encode()
     async with provider(Answer(status=401, body=body)) as server:

@@ -75,7 +75,7 @@ def _anthropic(name: str, model: str, place: ModelPlace) -> Model:
         headers["authorization"] = f"Bearer {env['ANTHROPIC_AUTH_TOKEN']}"
     elif base == ANTHROPIC:
         raise ConfigError(f"--model {name}: set ANTHROPIC_API_KEY to a key of https://console.anthropic.com")
-    return _http(name, MessagesWire(model, _quirks(base, model)), base, headers, place)
+    return _http(name, MessagesWire(model, _quirks(base, model)), base, headers, place, "ANTHROPIC_API_KEY")
 
 
 def _openai(name: str, model: str, place: ModelPlace) -> Model:
@@ -86,12 +86,13 @@ def _responses(name: str, model: str, place: ModelPlace) -> Model:
     from .wires.responses import ResponsesWire
 
     base = _base(name, place)
-    return _http(name, ResponsesWire(model, _quirks(base, model)), base, bearer(name, base, place), place)
+    headers = bearer(name, base, place)
+    return _http(name, ResponsesWire(model, _quirks(base, model)), base, headers, place, key_variable(base))
 
 
 def _chat(name: str, model: str, place: ModelPlace) -> Model:
     base = _base(name, place)
-    return _chat_at(name, model, base, bearer(name, base, place), place)
+    return _chat_at(name, model, base, bearer(name, base, place), place, key_variable(base))
 
 
 def _ollama(name: str, model: str, place: ModelPlace) -> Model:
@@ -100,16 +101,16 @@ def _ollama(name: str, model: str, place: ModelPlace) -> Model:
     return _chat_at(name, model, host.rstrip("/") + "/v1", {}, place)
 
 
-def _chat_at(name: str, model: str, base: str, headers: Mapping[str, str], place: ModelPlace) -> Model:
+def _chat_at(name: str, model: str, base: str, headers: Mapping[str, str], place: ModelPlace, key: str = "") -> Model:
     from .wires.chat_completions import ChatWire
 
-    return _http(name, ChatWire(model, _quirks(base, model)), base, headers, place)
+    return _http(name, ChatWire(model, _quirks(base, model)), base, headers, place, key)
 
 
-def _http(name: str, wire: Wire, base: str, headers: Mapping[str, str], place: ModelPlace) -> Model:
+def _http(name: str, wire: Wire, base: str, headers: Mapping[str, str], place: ModelPlace, key: str) -> Model:
     from .client import HttpModel
 
-    return HttpModel(name, wire, base, headers, guard_for(base, place), idle_seconds=place.idle_seconds)
+    return HttpModel(name, wire, base, headers, guard_for(base, place), idle_seconds=place.idle_seconds, key=key)
 
 
 def _quirks(base: str, model: str) -> Quirks:
@@ -147,14 +148,18 @@ def _base(name: str, place: ModelPlace) -> str:
 
 def bearer(name: str, base: str, place: ModelPlace) -> dict[str, str]:
     """Return the header with the key of a base URL; empty without one. Raises ConfigError if OpenAI's is missing."""
-    there = f".{_host(base)}"
-    variable = next((KEYS[host] for host in KEYS if there.endswith(f".{host}")), "OPENAI_API_KEY")
-    key = place.environment.get(variable)
+    key = place.environment.get(key_variable(base))
     if key:
         return {"authorization": f"Bearer {key}"}
     if base == OPENAI:
         raise ConfigError(f"--model {name}: set OPENAI_API_KEY to a key of https://platform.openai.com")
     return {}
+
+
+def key_variable(base: str) -> str:
+    """Return the name of the variable with the key of a base URL."""
+    there = f".{_host(base)}"
+    return next((KEYS[host] for host in KEYS if there.endswith(f".{host}")), "OPENAI_API_KEY")
 
 
 def _host(base: str) -> str:

@@ -55,7 +55,8 @@ UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class HttpModel:
-    """A model of a provider. `name` is the setting's (`anthropic:NAME`), `base` the URL before the wire's path."""
+    """A model of a provider. `name` is the setting's (`anthropic:NAME`), `base` the URL before the wire's path, `key`
+    the variable that its key comes from."""
 
     def __init__(
         self,
@@ -67,8 +68,9 @@ class HttpModel:
         *,
         idle_seconds: float = IDLE_SECONDS,
         tries: int = TRIES,
+        key: str = "",
     ) -> None:
-        self.name, self._wire, self._headers, self._guard = name, wire, dict(headers), guard
+        self.name, self._key, self._wire, self._headers, self._guard = name, key, wire, dict(headers), guard
         self._url = base.rstrip("/") + wire.path
         self._idle, self._tries = idle_seconds, tries
         self._client: httpx2.AsyncClient | None = None
@@ -165,7 +167,7 @@ class HttpModel:
                 break
         if not response.is_success:
             text = self._shown(bytes(body[:MAX_ERROR]).decode("utf-8", "replace"))  # before it is cut
-            raise error_of(response.status_code, text, response.headers, f"{self.name} at {self._url}")
+            raise error_of(response.status_code, text, response.headers, f"{self.name} at {self._url}", self._key)
         raise ModelError(
             f"{self._url} answered with {kind}, not with a reply of a model; check the base URL", "protocol"
         )

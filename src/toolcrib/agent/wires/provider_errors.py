@@ -20,12 +20,14 @@ _CONTEXT = (
 _QUOTA = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
 
-def error_of(status: int, body: str, headers: Mapping[str, str], where: str) -> ModelError:
-    """Return the error of a response that is not 2xx. `where` names the model and the server."""
+def error_of(status: int, body: str, headers: Mapping[str, str], where: str, key: str = "") -> ModelError:
+    """Return the error of a response that is not 2xx. `where` names the model and the server, `key` the variable that
+    its key comes from."""
     message, code = _said(body)
     kind = kind_of(status, f"{code} {message}".lower())
     text = f"{where} answered {status}: {clip(message or 'no reason given', 500)}"
-    return ModelError(text + _HELP.get(kind, ""), kind, status=status, retry_after=_retry_after(headers))
+    advice = _HELP.get(kind, "").replace("the key of this provider", key or "the key of this provider")
+    return ModelError(text + advice, kind, status=status, retry_after=_retry_after(headers))
 
 
 def error_in_stream(error: Any, where: str) -> ModelError:
