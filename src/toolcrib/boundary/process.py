@@ -207,7 +207,7 @@ class Process:
     def _spawned(self) -> Future[subprocess.Popen[bytes]]:
         spawn = self._spawn
         spawn.prepare()
-        ends = self._streams.open()
+        ends = self._streams.open(spawn.nothing)
         watcher = group_watcher() if self._is_watched else None
 
         def start() -> subprocess.Popen[bytes]:

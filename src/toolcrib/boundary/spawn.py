@@ -45,6 +45,8 @@ class Spawn:
     cwd: str
     env: Mapping[str, str]
     child_fds: tuple[int, ...] = ()
+    nothing: str = os.devnull
+    """What it reads if it has no input: a device, so that programs (`rg x`) do not take it for one."""
     handshake: Handshake | None = None
     outlives_thread: bool = False
     """Whether any thread may spawn it: it does not end with that thread, and has nothing to `prepare`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -38,8 +37,7 @@ class ChildEnds(NamedTuple):
     def close(self) -> None:
         """Close them: the command has them, or will never get them."""
         for fd in self:
-            if fd != subprocess.DEVNULL:
-                os.close(fd)
+            os.close(fd)
 
 
 class Streams:
@@ -110,13 +108,14 @@ class Streams:
 
     # --- in the process thread ---------------------------------------------------------------------------
 
-    def open(self) -> ChildEnds:
-        """Create the pipes. Return the ends for the command."""
+    def open(self, nothing: str) -> ChildEnds:
+        """Create the pipes. Return the ends for the command; without input it reads the device `nothing`."""
         pipes = [os.pipe(), os.pipe()]
         self._read_ends = [read_end for read_end, _ in pipes]
-        stdin = subprocess.DEVNULL
         if self._has_stdin or self._wire is not None:
             stdin, self._stdin = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        else:
+            stdin = os.open(nothing, os.O_RDWR)
         return ChildEnds(stdin, pipes[0][1], pipes[1][1])
 
     def abandon(self) -> None:

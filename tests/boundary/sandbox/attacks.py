@@ -179,6 +179,13 @@ def chmod_for_the_machine():
 
 
 @attack
+def chmod_devices():
+    """Root owns them, wherever they are mounted. Sets what is there already."""
+    for each in ("/dev/full", 0):
+        os.chmod(each, os.stat(each).st_mode & 0o7777)
+
+
+@attack
 def touch_outside():
     os.utime(f"{OUT}/secret", (1, 1))
 

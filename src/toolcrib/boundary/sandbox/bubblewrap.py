@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
 from ..mount_points import Mount, mounts, not_bound
+from ..own_devices import own_devices
 from ..process_tree import has_ended
 from ..programs import within_any
 from ..spawn import Spawn, memory_file
@@ -102,7 +103,8 @@ class BubblewrapSandbox:
         roots, path = self._roots.look(cwd, env.get("PATH", ""))
         program = self.program if layer is None else self.overlay_program()
         granted = self._granted()
-        arguments = [program, *_ISOLATION, *self._mounts(home, roots, granted)]
+        devices = own_devices()
+        arguments = [program, *_ISOLATION, *self._mounts(home, roots, granted, devices)]
         guards = self._writable.guards(cwd, lasting=timeout is None)
         if layer is not None:
             arguments += layer.arguments()
@@ -152,6 +154,7 @@ class BubblewrapSandbox:
             cwd="/",
             env=inner,
             child_fds=(filter_fd, *handshake.for_bwrap(), *(fd for fd, _ in copies)),
+            nothing=devices.get(os.devnull, os.devnull),
             handshake=handshake,
             failure=handshake.failure,
             prepare=lambda: join_group(self._settings.limits),
@@ -212,15 +215,18 @@ class BubblewrapSandbox:
         real = {os.path.abspath(path): os.path.realpath(path) for path in (*granted, self.workspace)}
         return {name: path for name, path in real.items() if os.path.lexists(path)}
 
-    def _mounts(self, home: str, roots: Mapping[str, str], granted: Mapping[str, str]) -> list[str]:
-        """Show the system, the `roots` and what is `granted`, in this order. What is granted has its real path, which
-        protections and rules know; other names are links to it."""
+    def _mounts(
+        self, home: str, roots: Mapping[str, str], granted: Mapping[str, str], devices: Mapping[str, str]
+    ) -> list[str]:
+        """Show the system, our `devices`, the `roots` and what is `granted`, in this order. What is granted has its
+        real path, which protections and rules know; other names are links to it."""
         size = str(self._settings.limits.tmp)
         workspace = str(self.workspace)
         arguments = [
             *system_arguments(),
             "--proc", "/proc", *kernel_arguments(os.geteuid() == 0),
-            "--dev", "/dev", "--size", size, "--tmpfs", _SHM, "--remount-ro", "/dev",
+            "--dev", "/dev", *(each for path, ours in devices.items() for each in ("--dev-bind", ours, path)),
+            "--size", size, "--tmpfs", _SHM, "--remount-ro", "/dev",
             "--size", size, "--tmpfs", _TMP, "--dir", "/run", "--symlink", "../tmp", f"/var{_TMP}",
         ]  # fmt: skip
         arguments += ["--dir", home] if home == _OTHER_HOME else ["--size", size, "--tmpfs", home]
