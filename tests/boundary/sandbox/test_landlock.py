@@ -156,6 +156,24 @@ async def test_requests_to_file_systems_change_no_file_that_is_only_read(tmp_pat
     assert await out(workspace, f'python3 -c "{code}"', settings) == 2 * f"{errno.ENOTTY}\n"
 
 
+async def test_attributes_outside_and_the_scheduling_of_other_processes_are_closed(tmp_path: Path) -> None:
+    workspace, other = tmp_path / "w", tmp_path / "other"
+    workspace.mkdir()
+    other.touch()
+    try:
+        os.setxattr(other, "user.origin", b"token")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+    host, same = os.getpid(), sorted(os.sched_getaffinity(0))  # changes nothing, if it works
+    code = (
+        f"import os\nfor do in (lambda: os.getxattr({str(other)!r}, 'user.origin'), lambda: os.listxattr('../other'),"
+        f" lambda: os.sched_setaffinity({host}, {same}), lambda: os.setpriority(os.PRIO_PROCESS, {host}, 0)):\n"
+        " try: do(); print('done')\n except OSError: print('refused')\n"
+        "os.sched_setaffinity(0, os.sched_getaffinity(0))\nos.nice(1)"
+    )
+    assert await out(workspace, f'python3 -c "{code}"') == 4 * "refused\n"
+
+
 async def test_read_only_profile(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("content")
     settings = SandboxSettings(profile="read-only")

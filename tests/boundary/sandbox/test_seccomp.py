@@ -118,6 +118,7 @@ def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
         "truncate": landlock_syscalls.TRUNCATE,
         "setrlimit": landlock_syscalls.SETRLIMIT,
     }
+    calls |= {name: pair for name, (pair, _) in landlock_syscalls.SCHEDULING.items()}
     calls |= {"open": landlock_syscalls.OPEN, "openat": landlock_syscalls.OPENAT, "openat2": landlock_syscalls.OPENAT2}
     for key, pair in calls.items():
         number = pair[machine.column]
@@ -149,6 +150,12 @@ def test_what_landlock_leaves_open_is_refused(name: str, abi: int) -> None:
     assert of(landlock_syscalls.PRLIMIT, 1234, 7) == error(errno.EPERM)
     assert of(landlock_syscalls.PRLIMIT, 0, 10) == of(landlock_syscalls.SETRLIMIT, 10) == error(errno.EPERM)  # the mark
     assert of(landlock_syscalls.SETRLIMIT, 7) == ALLOW
+    for name, (pair, argument) in landlock_syscalls.SCHEDULING.items():
+        before = (0,) * argument
+        assert of(pair, *before, 0) == ALLOW, name
+        assert of(pair, *before, 1234) == error(errno.EPERM), name
+    for name, whose in (("setpriority", 2), ("ioprio_set", 3)):  # all processes of the user
+        assert of(landlock_syscalls.SCHEDULING[name][0], whose, 0) == error(errno.EPERM)
     old = abi < 3
     assert of(landlock_syscalls.TRUNCATE) == (error(errno.EPERM) if old else ALLOW)
     assert of(landlock_syscalls.OPENAT2) == (error(errno.ENOSYS) if old else ALLOW)

@@ -29,8 +29,11 @@ INODE: dict[str, _Numbers] = {
     "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
 }  # fmt: skip
 
-# Extended attributes, access lists among them; programs that copy files continue without them if they are refused.
+# Extended attributes, access lists among them, of files by their names; programs that copy files continue without them
+# if they are refused. Those of an open file can be read.
 ATTRIBUTES: dict[str, _Numbers] = {
+    "getxattr": (191, 8), "lgetxattr": (192, 9), "getxattrat": (464, 464),
+    "listxattr": (194, 11), "llistxattr": (195, 12), "listxattrat": (465, 465),
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466),
 }  # fmt: skip
@@ -42,6 +45,13 @@ IPC: dict[str, _Numbers] = {
     "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
     "mq_open": (240, 180), "mq_unlink": (241, 181),
 }  # fmt: skip
+
+# Priorities and processors of processes; the argument that says of which. 0 is the caller itself.
+SCHEDULING: dict[str, tuple[_Numbers, int]] = {
+    "setpriority": ((141, 140), 1), "ioprio_set": ((251, 30), 1), "sched_setaffinity": ((203, 122), 0),
+    "sched_setparam": ((142, 118), 0), "sched_setscheduler": ((144, 119), 0), "sched_setattr": ((314, 274), 0),
+}  # fmt: skip
+_WHOSE = (("setpriority", 0, 2), ("ioprio_set", 0, 3))  # all processes of the user (PRIO_USER, IOPRIO_WHO_USER)
 
 FILE_SETATTR: _Numbers = (469, 469)  # flags of files, from 6.17 on
 SETRLIMIT: _Numbers = (160, 164)
@@ -90,6 +100,13 @@ def build_filter(machine: Machine, abi: int) -> bytes:
         blocks.append(refuse_unless_zero(number, 0, errno.EPERM))  # other processes: Landlock does not check it
         blocks.append(refuse_bits(number, 1, _ALL_BITS, MARK, errno.EPERM))
     blocks += [refuse_bits(number, 0, _ALL_BITS, MARK, errno.EPERM) for number in _on(column, SETRLIMIT)]
+    for numbers, argument in SCHEDULING.values():
+        blocks += [refuse_unless_zero(number, argument, errno.EPERM) for number in _on(column, numbers)]
+    for name, argument, all_of_user in _WHOSE:
+        blocks += [
+            refuse_bits(number, argument, _ALL_BITS, all_of_user, errno.EPERM)
+            for number in _on(column, SCHEDULING[name][0])
+        ]
     if abi < ABI_TRUNCATE:
         errors += [(number, errno.EPERM) for number in _on(column, TRUNCATE)]
         errors += [(number, errno.ENOSYS) for number in _on(column, OPENAT2)]  # its flags are behind a pointer
