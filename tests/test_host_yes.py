@@ -120,7 +120,9 @@ async def test_this_host_in_this_session(tmp_path: Path, ports: tuple[int, int])
             here = replace(box.context, session_id="one")
             first = await box.call("exec", {"command": curl(ports[0])}, here)
             other = await box.call("exec", {"command": curl(ports[0], "page") + " | cat"}, here)
-            assert len(person.asked) == 1
+            (request,) = person.asked
+            reach = f"a yes for this session covers: every command that only fetches from 127.0.0.1:{ports[0]}"
+            assert reach in request.about_rule
             for command, ctx in (
                 (curl(ports[1]), here),  # another port
                 (curl(ports[0]), replace(here, session_id="two")),  # another session

@@ -518,6 +518,31 @@ async def test_a_session_yes_is_for_what_the_question_was_about(world):
     ]
 
 
+@pytest.mark.parametrize("insists", [False, True])
+async def test_a_session_yes_to_one_protected_file_is_none_to_the_next(world, insists):
+    seen = []
+    w = world(approver=door(Decision(True, scope="session"), seen))
+    w.registry.find("wipe").judge = lambda args, ctx: Judgement(
+        "ask", f"{args['path']}: programs run it", "path:protected", insists=insists
+    )
+    for name in (".vscode", ".git", ".vscode", ".git"):
+        await w.wipe(name, session_id="s")
+    assert [request.reason for request in seen] == [".vscode: programs run it", ".git: programs run it"]
+
+
+async def test_a_session_yes_with_other_arguments_is_none_to_what_the_call_asked_about(world):
+    seen = []
+    w = world(approver=door(Decision(True, arguments={"path": "a"}, scope="session"), seen))
+    w.registry.find("wipe").judge = lambda args, ctx: (
+        Judgement("ask", "programs run it", "path:protected") if args["path"] == ".git" else None
+    )
+    await w.wipe(".git", session_id="s")
+    w.service.approver = door(False, seen)
+    await w.wipe(".git", session_id="s")
+    await w.wipe("b", session_id="s")
+    assert len(seen) == 3
+
+
 async def test_without_a_session_a_yes_for_it_is_for_the_same_caller_alone(world):
     seen = []
     w = world(approver=door(Decision(True, scope="session"), seen))

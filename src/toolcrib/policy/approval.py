@@ -32,7 +32,7 @@ from . import requests
 from .callers import caller_of, holder_of, is_same_asker, serves, this_process
 from .preview import cut_line, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Question, Remember, Scope, denial
-from .session_approvals import SessionApprovals, what_is_covered
+from .session_approvals import SessionApprovals, still_asks, what_is_covered
 from .shell.kinds import RULE_FETCH
 
 log = logging.getLogger("toolcrib.policy")
@@ -124,10 +124,10 @@ class ApprovalService:
         waiting = await self._stored(request, question)
         if isinstance(waiting, Grant | ToolOutput):
             return waiting
-        question = replace(question, reason=self.redact(await self._with_notice(request, question.reason)))
+        said = replace(question, reason=self.redact(await self._with_notice(request, question.reason)))
         approver = requests.current_approver() or self.approver
         if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
-            return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", question)
+            return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", said)
         caller = caller_of(self._as_stored(request.ctx))
         waiting_callers = await shared_threads.run(self.store.open_callers, self._folder(request.ctx))
         if sum(is_same_asker(each, caller) for each in waiting_callers) >= MAX_OPEN:
@@ -137,7 +137,7 @@ class ApprovalService:
             )
             return ToolOutput.error(text, "denied", meta={"rule": rule})
         try:
-            asked = await self._request(request, question, now, line=line, live=approver is not None)
+            asked = await self._request(request, said, now, line=line, live=approver is not None)
         except ToolError as error:  # a yes could not make it run
             return ToolOutput.error(str(error), "tool")
         if asked is None:
@@ -146,13 +146,13 @@ class ApprovalService:
                 "looks like a password or a key, but holds signs that a program could obey. Write the signs of a "
                 "password in an address percent-encoded (%3B for ;), or leave the secret out."
             )
-            said = (
+            for_user = (
                 f"{request.tool.name} was refused: the question would have hidden more of it than a secret. "
                 "A text in the setting redact.allow is shown."
             )
-            return ToolOutput.error(text, "denied", for_user=said, meta={"rule": rule})
+            return ToolOutput.error(text, "denied", for_user=for_user, meta={"rule": rule})
         if approver is None:
-            return self._pending(request, asked.id, asked.preview, asked.rule, question)
+            return self._pending(request, asked.id, asked.preview, asked.rule, said)
         return await self._at(approver, request, asked, question)
 
     async def _at(
@@ -169,7 +169,7 @@ class ApprovalService:
             await asyncio.shield(shared_threads.run(self.store.expire, asked.id))
             raise
         if decision == "cannot":
-            return self._pending(request, asked.id, asked.preview, asked.rule, question)
+            return self._pending(request, asked.id, asked.preview, asked.rule, replace(question, reason=asked.reason))
         if decision is None:
             self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, "expired", None))
             text = f"Tool {request.tool.name!r} approval timed out and was not executed."
@@ -194,7 +194,7 @@ class ApprovalService:
         if grant is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
-        self._grant_session(decision, request, asked.asked_by, asked.scopes, question)
+        self._grant_session(decision, request, asked.scopes, question)
         return grant
 
     async def void(self, grant: Grant, call_id: str) -> None:
@@ -223,9 +223,9 @@ class ApprovalService:
                     continue
                 grant = await self._grant(row["id"], decision, request, question.hosts)
                 if grant is not None:
-                    if row["session_id"] == stored.session_id:  # valid only for the session that asked
-                        scopes = requests.scopes_of(row)
-                        self._grant_session(decision, request, row["asked_by"], scopes, question)
+                    same_question = row["asked_by"] == question.asked_by
+                    if same_question and row["session_id"] == stored.session_id:  # only for the session that asked
+                        self._grant_session(decision, request, requests.scopes_of(row), question)
                     return grant
             elif row["state"] == "denied":  # denied while no caller waited: report it to this repeated call, once
                 await shared_threads.run(self.store.refusal, row["id"])
@@ -405,9 +405,7 @@ class ApprovalService:
     def _process(self) -> str:
         return this_process(self._token)
 
-    def _grant_session(
-        self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str], question: Question
-    ) -> None:
+    def _grant_session(self, decision: Decision, request: Call, scopes: Sequence[str], question: Question) -> None:
         """Remember an approval for the session."""
         if decision.scope == "once" or decision.scope not in scopes:
             return
@@ -417,9 +415,11 @@ class ApprovalService:
             if text is None:
                 return
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
-            question = replace(question, rule=None, hosts=())  # which hosts the edited call names was not shown
+            question = replace(question, hosts=())  # which hosts the edited call names was not shown
+            if not still_asks(request.tool, question):
+                return
         line = self._line(request, arguments, question)
-        self._session_approvals.add(request, asked_by, decision.scope, line, question)
+        self._session_approvals.add(request, decision.scope, line, question)
 
     def _pending(self, request: Call, ident: str, preview: str, would_allow: str, question: Question) -> ToolOutput:
         """Return the output for a stored request that nobody can answer now. `would_allow` is the rule that would allow

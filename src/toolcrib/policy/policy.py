@@ -58,6 +58,7 @@ class Check:
 
     `others` are further questions about the call: a session approval for one question does not cover the next. `wall`
     is what a command can do at most, if it is allowed for that reason. `hosts`: what a yes opens, or a rule has opened.
+    `insists`: what the call does asks in every mode.
     """
 
     verdict: Verdict
@@ -68,6 +69,7 @@ class Check:
     others: tuple[Check, ...] = ()
     wall: Wall | None = None
     hosts: tuple[str, ...] = ()
+    insists: bool = False
 
 
 @dataclass(eq=False)
@@ -187,7 +189,7 @@ class Policy:
         may_ask = ruled is not None or self._may_ask or tool.needs_review is not None
         asks = list(self._asked_for(tool, ruled, category)) if may_ask else []
         if judgement is not None and judgement.insists:
-            asks.append(Check("ask", category, judgement.rule, judgement.reason, 2))
+            asks.append(Check("ask", category, judgement.rule, judgement.reason, 2, insists=True))
         if flowing is not None:  # first, because labels ask each time, and name the origin of a value
             asks.insert(0, Check("ask", category, flowing.rule, flowing.reason, 2))
         if hooked is not None:
@@ -396,7 +398,7 @@ class Policy:
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         checks = (verdict, *verdict.others)
-        questions = [Question(each.reason, each.rule, each.step == 2, verdict.hosts) for each in checks]
+        questions = [Question(each.reason, each.rule, each.step == 2, verdict.hosts, each.insists) for each in checks]
         granted = self.approval_service.has_granted
         # the first question that no approval for this session covers
         question = next((each for each in questions if not granted(request, each)), questions[0])

@@ -25,20 +25,26 @@ log = logging.getLogger("toolcrib.policy")
 class Question:
     """Why a call asks: `rule` is the source of the question, `hosts` are what a yes opens.
 
-    `fixed` means that it asks even if rules allow the call (step 2): then no rule is offered, and an approval for the
-    session covers only questions from this source. Labels ask each time, because a value may come from an untrusted
-    source.
+    `fixed` means that it asks even if rules allow the call (step 2): then no rule is offered. An approval for the
+    session covers a setting's other questions, and otherwise those with the same reason. `insists`: it is no setting
+    that asks so, but what the call does. Labels ask each time, because a value may come from an untrusted source.
     """
 
     reason: str
     rule: str | None
     fixed: bool = False
     hosts: tuple[str, ...] = ()
+    insists: bool = False
 
     @property
     def asked_by(self) -> str | None:
         """Return the source that asks whatever rules allow; None if a rule would help."""
         return (self.rule or "policy") if self.fixed else None
+
+    @property
+    def is_of_setting(self) -> bool:
+        """Return whether a setting asks, and not what the call does."""
+        return self.fixed and not self.insists
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,9 @@ def stored_scopes(scopes: Sequence[Scope], hosts: Sequence[str]) -> str:
     return " ".join((*scopes, *(f"{_HOST}{each}" for each in hosts)))
 
 
+FETCHES = "every command that only fetches from"
+
+
 def host_rule(tool: str, hosts: Sequence[str]) -> str:
     """Return the rule that lets commands fetch from these hosts, and opens them to commands that other rules allow."""
     return f"{tool}(domain:{' '.join(hosts)})"
@@ -166,8 +175,10 @@ def about_rule(
         lines.append(f"a rule that would allow it: {allows}")
         lines += (f"and a rule that opens the host: {each}" for each in opens)
     reach = covers(tool, category, rule or "")
-    if "session" in scopes and reach and not (lines and reach == rule):
+    fetches = bool(hosts) and rule == host_rule(tool, hosts)
+    if "session" in scopes and reach and (fetches or not (lines and reach == rule)):
         what = reach if category == ToolCategory.SHELL else f"every {reach} call for this reason"
+        what = f"{FETCHES} {', '.join(hosts)}" if fetches else what
         lines.append(f"a yes for this session covers: {what}")
     return tuple(lines)
 

@@ -30,11 +30,11 @@ class SessionApprovals:
         covering = (_about(request.tool, question), _reach(request.tool, line, hosts))
         return covering in granted or (question.asked_by, _as_rule(line, hosts)) in granted
 
-    def add(self, request: Call, asked_by: str | None, scope: Scope, line: str, question: Question) -> None:
+    def add(self, request: Call, scope: Scope, line: str, question: Question) -> None:
         """Remember an approval. One that became a rule, too, but only for calls that the same line allows: this process
         has not read the new rule."""
         reach = _as_rule(line, question.hosts) if scope == "rule" else _reach(request.tool, line, question.hosts)
-        about = asked_by or (None if scope == "rule" else _about(request.tool, question))
+        about = question.asked_by if scope == "rule" else _about(request.tool, question)
         if reach:
             self._granted.setdefault(_conversation(request.ctx), set()).add((about, reach))
 
@@ -54,16 +54,24 @@ def what_is_covered(tool: Tool, line: str) -> str:
     return covers(tool.name, str(tool.category), line)
 
 
+def still_asks(tool: Tool, question: Question) -> bool:
+    """Return whether a question is also one about the same call with other arguments: that of a setting or of the mode.
+    A command is approved as the person wrote it."""
+    of_mode = (question.rule or "mode:").startswith("mode:")
+    return tool.category == ToolCategory.SHELL or question.is_of_setting or of_mode
+
+
 def _conversation(ctx: ToolContext) -> str:
     """Return the key of approvals for a session: the session id; without a session, the caller."""
     return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
 
 
 def _about(tool: Tool, question: Question) -> str | None:
-    """Return what a question is about: what asks whatever rules allow, or what this call does (a protected file, a
-    secret). None for the mode, and for a call that an approval covers only as it is."""
-    of_call = tool.category != ToolCategory.SHELL and not (question.rule or "mode:").startswith("mode:")
-    return question.asked_by or (question.rule if of_call else None)
+    """Return what a question is about: the setting that asks, or why this call does, in the words that the person read
+    (they name the protected file, or the secret). None for a command that an approval covers only as it is."""
+    if tool.category == ToolCategory.SHELL or question.is_of_setting:
+        return question.asked_by
+    return f"{question.rule}\0{question.reason}"
 
 
 def _reach(tool: Tool, line: str, hosts: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from ..core.bound import safe
 from ..core.errors import ToolError
 from ..core.homes import config_home
 from ..policy.plain import plain, plain_line
-from ..policy.requests import ApprovalRequest, Approver, Decision, Scope, about_rule, hosts_of, scopes_of
+from ..policy.requests import FETCHES, ApprovalRequest, Approver, Decision, Scope, about_rule, hosts_of, scopes_of
 from ..record.rows import ApprovalRow
 from .peer import FormAnswer, Peer, form_request
 
@@ -24,7 +24,8 @@ KEY = "approval"
 APPROVE, SESSION, ALWAYS, DENY = "approve", "approve for this session", "always allow", "deny"
 _CHOICES: Mapping[Scope, str] = {"once": APPROVE, "session": SESSION, "rule": ALWAYS}
 MAX_REASON = 1_000
-_OPENS = "A yes opens: "  # then hosts, in letters that cannot be anything else
+# then come hosts, in letters that cannot be anything else
+_OF_HOSTS = "A yes opens: ", f"A yes for this session covers: {FETCHES} "
 
 
 def schema(scopes: Sequence[str]) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
     """
     lines = [plain_line(line[:1].upper() + line[1:]) for line in rules]
     ends = f": {tool}", f": every {tool} call for this reason"
-    ours = [line for line in lines if line.endswith(ends) or line.startswith(_OPENS)]
+    ours = [line for line in lines if line.endswith(ends) or line.startswith(_OF_HOSTS)]
     theirs = [line for line in lines if line not in ours]
     return "\n".join([
         f"Run {plain_line(tool)} ({plain_line(category)})?",
