@@ -63,6 +63,26 @@ def test_what_a_command_names_is_found(tmp_path: Path, case: tuple[str, ...]) ->
     assert set(found.values()) == {f"{agent} runs it outside the sandbox, as you ({settings} names it)"}
 
 
+BASHRC = """export NVM_DIR="$HOME/.nvm" HISTFILE=~/.hist
+[ -s "$NVM_DIR/nvm.sh" ] && \\. "$NVM_DIR/nvm.sh"; source ~/dotfiles/env; [ -f ~/.own ] && . ~/.own
+eval "$(~/tools/init bash)"; alias x='cat ~/notes'
+"""
+
+
+def test_what_start_files_of_a_shell_name_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a home directory, and in a workspace below one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    put(tmp_path / ".bashrc", BASHRC)
+    for name in (".nvm/nvm.sh", "dotfiles/env", "tools/init"):
+        put(tmp_path / name, "")
+    for name in (".hist", "notes"):
+        (tmp_path / name).touch()
+    found = named(tmp_path)
+    assert sorted(found) == [".nvm/nvm.sh", ".own", "dotfiles/env", "nvm.sh", "tools/init"]
+    assert set(found.values()) == {"A shell runs it outside the sandbox, as you (.bashrc names it)"}
+    assert "env" in named(tmp_path / "dotfiles")
+
+
 def test_nothing_else_counts(tmp_path: Path) -> None:
     """Rules, prompts, folders, package managers, what is protected anyway, and what lies outside."""
     for name in ("src/a.py", "package.json", "README.md", "Makefile", ".claude/hooks/x.sh"):

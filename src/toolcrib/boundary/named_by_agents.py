@@ -1,5 +1,6 @@
 """Find the files of a workspace that the settings of other agents name in a command (a hook, a server, a status line):
-the agent runs them outside any wall. So do direnv and mise with what theirs name, on entering a folder.
+the agent runs them outside any wall. So do direnv and mise with what theirs name, on entering a folder, and shells with
+what their start files name.
 
 JSON with comments and TOML are read by their strings alone. What such a file imports, and what a package manager runs,
 is not followed.
@@ -19,7 +20,7 @@ from .git_index import read_while_same
 from .host_file import HostFile, both_names
 from .launchers import SIGNS
 from .programs import beneath, loads_something
-from .protected_names import AGENT_SETTINGS, protected_by
+from .protected_names import AGENT_SETTINGS, SHELL_STARTS, protected_by
 from .script_imports import text_of
 from .scripts import SCRIPTS, path_in
 
@@ -27,13 +28,14 @@ _MAX_BYTES = 1 << 18  # of one file
 _MAX_WORDS = 1_000
 _MAX_FILES = 50  # of one folder with settings
 _MAX_FOLDERS = 10  # that commands name: their other words may be seen from there
-_SHELL = ".envrc"
-_ENDS = (".json", ".jsonc", ".toml", _SHELL)
+_SHELL = (".envrc", *SHELL_STARTS)
+_ENDS = (".json", ".jsonc", ".toml", *_SHELL)
 _FIRSTS = dict.fromkeys(name.split("/")[0] for name in AGENT_SETTINGS)
 _CALLED = {
     "mcp": "Claude Code", "claude": "Claude Code", "github": "GitHub Copilot", "vscode": "VS Code",
-    "envrc": "direnv", "mise": "mise",
+    "envrc": "direnv", "mise": "mise", **{name[1:]: "A shell" for name in SHELL_STARTS},
 }  # fmt: skip
+_PLACE = "/"  # at the end of a word that counts only as a folder or a program
 _STRING = lazy_regex(r"""\"((?:[^"\\\n]|\\.)*)"?\s*([:=]?)|'([^'\n]*)'|(?<![\w-])([\w-]+)[ \t]*=""")
 _RUN = lazy_regex(  # keys, in lower case, whose values are a command, a part of one, or the folder where it runs
     r"\w*command|args|\w*helper|bash|powershell|notify|install|start|setup-worktree.*|aws\w+|\w*cwd|dir(ectory)?"
@@ -97,11 +99,13 @@ def _words(path: str, *_state: int) -> tuple[str, ...]:
     key, found = "", dict[str, None]()
     if path.endswith(_SHELL):
         text = _VARIABLE.sub(".", _HOME.sub("~", _COMMENT.sub("", text_of(path, _MAX_BYTES))))
-        scripts = (word for word in SIGNS.split(text) if word[:2] == "./" or word.endswith(SCRIPTS))
+        words = SIGNS.split(text)
+        scripts = (word for word in words if word[:2] == "./" or word.endswith(SCRIPTS))
+        ours = (f"{word}{_PLACE}" for word in words if word[:2] == "~/")
         sourced = (  # an environment may be made anew
             word if word[0] in "./~" or word.endswith("/activate") else f"./{word}" for word in _SOURCED.findall(text)
         )
-        return tuple(dict.fromkeys(word for word in (*sourced, *scripts) if len(word) < 4096))[:_MAX_WORDS]
+        return tuple(dict.fromkeys(word for word in (*sourced, *scripts, *ours) if len(word) < 4096))[:_MAX_WORDS]
     for text, sign, literal, bare in _STRING.findall(text_of(path, _MAX_BYTES)):
         if sign or bare:
             key = text or bare
@@ -123,5 +127,7 @@ def _files(words: Iterable[str], bases: list[str], root: str) -> Iterator[str]:
             there = os.path.lexists(path)
             if there and os.path.isdir(path):
                 bases += [path] if path not in bases and len(bases) < _MAX_FOLDERS else []
-            elif there or (" " not in word and (word[:2] == "./" or word.endswith(SCRIPTS))):
+            elif word.endswith(_PLACE):
+                yield from [path] if os.access(path, os.X_OK) else []
+            elif there or (" " not in word and (word[:2] in ("./", "~/") or word.endswith(SCRIPTS))):
                 yield path

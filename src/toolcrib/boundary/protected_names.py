@@ -36,6 +36,11 @@ _ENTERED = "the shell runs what it names on entering the directory"
 _AGENT = "it says what an agent may run"
 _EDITOR = "the editor runs tasks and settings from it"
 _REPL = "the interpreter runs it when it is started there"
+SHELL_STARTS = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
+    ".zlogout", ".bash_aliases", ".kshrc", ".mkshrc",
+)  # fmt: skip
+"""Files of a person's home whose commands a shell runs at its start or end (`named_by_agents.py`)."""
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
@@ -66,12 +71,14 @@ _BY_REASON = (
     ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit", ".pdbrc", ".perldb")),
     (_REPL, (".Rprofile", ".irbrc", ".pryrc", ".iex.exs", ".ghci", ".ocamlinit", ".octaverc", ".erlang")),
     (_REPL, (".Renviron", ".RData", ".config/irb", "irb.rc", "_irbrc", "$irbrc", "startup.m")),
-    (_SHELL, (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile")),
-    (_SHELL, (".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish", ".bash_aliases", ".inputrc")),
-    (_SHELL, (".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".bash_completion", ".oh-my-zsh")),
+    (_SHELL, (*SHELL_STARTS, ".bashrc.d", ".bash_profile.d", ".profile.d", ".zshrc.d", ".config/fish", ".inputrc")),
+    (_SHELL, (".cshrc", ".tcshrc", ".login", ".logout", ".bash_completion", ".oh-my-zsh", ".xonshrc")),
+    (_SHELL, (".config/nushell", ".config/powershell", ".config/xonsh", ".config/elvish", ".elvish")),
     (_SHELL, (".local/share/bash-completion", ".local/share/fish", ".direnvrc", ".config/direnv")),
     (_LOGIN, (".config/autostart-scripts", ".config/openbox", ".config/i3", ".config/sway", ".config/hypr")),
-    (_LOGIN, (".xserverrc", ".local/share/dbus-1")),
+    (_LOGIN, (".xserverrc", ".local/share/dbus-1", ".fluxbox", ".xmonad", ".config/xmonad", ".config/bspwm", ".vnc")),
+    (_LOGIN, (".config/awesome", ".config/qtile", ".config/river", ".config/labwc", ".config/niri", ".kde")),
+    (_LOGIN, (".config/wayfire.ini", ".config/lxsession", ".config/sxhkd")),
     ("it runs for each mail that arrives", (".forward", ".procmailrc")),
     (_LOGIN, (".config/autostart", ".config/systemd", ".config/environment.d", ".config/plasma-workspace")),
     (_LOGIN, (".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".local/share/systemd")),
@@ -97,9 +104,9 @@ PROTECTED_NAMES = tuple(ProtectedName(name, reason) for reason, names in _BY_REA
 _IN_HOME = ".claude.json"  # large, and written all the time
 AGENT_SETTINGS = (
     *(each.name for each in PROTECTED_NAMES if each.reason == _AGENT and each.name != _IN_HOME),
-    ".vscode/mcp.json", ".zed/settings.json", ".envrc", "mise.toml", ".mise.toml",
+    ".vscode/mcp.json", ".zed/settings.json", ".envrc", "mise.toml", ".mise.toml", *SHELL_STARTS,
 )  # fmt: skip
-"""Files, and folders with files, whose commands other agents, direnv and mise run (`named_by_agents.py`)."""
+"""Files, and folders with files, whose commands other agents, direnv, mise and shells run (`named_by_agents.py`)."""
 
 # The file tools ask for all of a repository's own files: next to hooks and settings there are the settings of
 # submodules and worktrees, lists of commands for a rebase, and links to other settings. Commands may change the rest,
