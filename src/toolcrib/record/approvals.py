@@ -100,6 +100,11 @@ class Approvals(RecordPart):
         self._expire()
         return self._run("SELECT * FROM approval WHERE state = 'pending' ORDER BY created, id")
 
+    def count_pending(self) -> int:
+        """Return how many requests wait for an answer."""
+        self._expire()
+        return len(self._run("SELECT id FROM approval WHERE state = 'pending'"))
+
     def of_call(self, digest: str, workspace: str | None = None) -> list[ApprovalRow]:
         """Return the requests and answers about exactly one call in a workspace (None: in any), oldest first: waiting
         requests, unused approvals, and denials that no caller has received yet."""

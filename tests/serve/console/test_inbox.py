@@ -156,6 +156,17 @@ def test_keys(room: Room, page: Any) -> None:
     wait_until(lambda: room.row(rows[0]["id"])["answer"] == "jak")
 
 
+def test_long_arguments_are_on_the_page_of_their_call(room: Room, console: Open) -> None:
+    console.enter()
+    rows = [room.ask("\u202e" * 100_000 + each) for each in "ab"]
+    listed = console.ask("GET", "inbox").text
+    assert len(listed) < 150_000
+    assert "Other arguments, as JSON" not in listed
+    for row in rows:
+        assert f'href="inbox?id={row["id"]}">All arguments, and other answers, on a page of its own' in listed
+        assert "Other arguments, as JSON" in console.ask("GET", f"inbox?id={row['id']}").text
+
+
 def test_what_has_just_come_to_a_place_takes_no_press(room: Room, page: Any) -> None:
     first, second = room.ask("one"), room.ask("two")
     for row in (first, second):

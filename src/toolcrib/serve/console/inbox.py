@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PER_PAGE = 50
 """How many waiting calls a page has; the oldest first."""
 ANSWERS = 20
+LISTED_ARGUMENTS = 10_000
+"""How many characters the arguments of a call may have in the list; longer ones are on the page of the call."""
 UNKNOWN = "there is no approval request {}; it may have been removed"
 CHOSEN, SEVERAL = "chosen:", "several"
 """How the boxes of calls begin their names, and the form that they belong to."""
@@ -53,7 +55,11 @@ class WaitingCalls:
 
 def count_waiting(records: Iterable[Where]) -> int:
     """Return how many calls wait."""
-    return len(_pending(records, []))
+    found = 0
+    for record in dict.fromkeys(records):
+        with contextlib.suppress(ToolcribError), contextlib.closing(Approvals(record)) as approvals:
+            found += approvals.count_pending()
+    return found
 
 
 def _pending(records: Iterable[Where], faults: list[str]) -> list[tuple[ApprovalRow, Where]]:
@@ -204,6 +210,7 @@ def _waiting(row: ApprovalRow, inbox: WaitingCalls, frame: Frame) -> Markup:
     ident = row["id"]
     about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row), hosts_of(row))
     session = "session" in scopes_of(row)
+    whole = inbox.more is not None or len(row["arguments"]) <= LISTED_ARGUMENTS
     return el(
         "article",
         el("h2", el("bdi", row["tool"]), " wants to run ", el("small", f"({row['category']})"), id=f"{ident}-name"),
@@ -225,7 +232,8 @@ def _waiting(row: ApprovalRow, inbox: WaitingCalls, frame: Frame) -> Markup:
             "ends": clock(row["expires"]),
             "request": ident,
         }),
-        el("details", el("summary", "All arguments"), exact(arguments_of(row["arguments"]), diff=False)),
+        folded("All arguments", exact(arguments_of(row["arguments"]), diff=False)) if whole
+        else el("p", link("All arguments, and other answers, on a page of its own", "inbox", {"id": ident})),
         el(
             "div",
             form(
@@ -242,7 +250,7 @@ def _waiting(row: ApprovalRow, inbox: WaitingCalls, frame: Frame) -> Markup:
             ),
             class_="answers",
         ),
-        _more_answers(row, frame, about) if frame.form else None,
+        _more_answers(row, frame, about) if frame.form and whole else None,
         id=ident, tabindex=0, data_item=True, aria_labelledby=f"{ident}-name",
     )  # fmt: skip
 
