@@ -99,6 +99,22 @@ def test_a_command_of_another_process_that_took_the_copy_is_named(room: Room) ->
     assert "a command that ran at the same time covers it" in note
 
 
+@pytest.mark.parametrize("script", ["rm one two sub/three", "rm two", "echo after > one", "rm two; echo after > one"])
+def test_every_name_of_a_file_comes_back(room: Room, script: str) -> None:
+    (room.root / "sub").mkdir()
+    (room.root / "one").write_text("before")
+    for name in ("two", "sub/three"):
+        os.link(room.root / "one", room.root / name)
+    before, saved = room.state(), room.saver.save()
+    subprocess.run(["sh", "-c", script], cwd=room.root, check=True)
+    after, outcome = room.state(), room.saver.outcome(saved, CTX)
+    assert outcome.undo and not outcome.notes
+    undone = undo(room.journal, "call_1")
+    assert room.state() == before
+    undo(room.journal, undone.undo_id)
+    assert room.state() == after
+
+
 def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
     for name in ("a", "sub/b", "sub/deep/c", "mode", "moved", ".git/HEAD", "was_file"):
         (room.root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ import contextlib
 import os
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
@@ -155,10 +156,12 @@ class FileSaver:
                     folders += self._note_folder(path, mode, call, ctx.session_id, bool(self._in_the_way(path, looked)))
                 except (OSError, ToolcribError) as error:
                     problem = str(error)
+        names = Counter(keys[path] for path in gone)  # a file may have several (hard links)
         for path in gone:
+            names[keys[path]] -= 1
             try:
                 hidden = self._in_the_way(os.path.dirname(path), looked)
-                kept += self._keep(path, keys[path], call, ctx.session_id, bool(hidden))
+                kept += self._keep(path, keys[path], call, ctx.session_id, bool(hidden), names[keys[path]] > 0)
             except (OSError, ToolcribError) as error:
                 problem = str(error)
         for path in {way for way in looked.values() if way}:  # the newest changes: undo takes them back first
@@ -218,9 +221,10 @@ class FileSaver:
         table.done(table.insert(change), None)
         return True
 
-    def _keep(self, path: str, key: Key, call: str, session_id: str | None, hidden: bool) -> bool:
+    def _keep(self, path: str, key: Key, call: str, session_id: str | None, hidden: bool, needed: bool) -> bool:
         """Move the copy of a path to the trash, and record the change. Return whether there was a change. `hidden`:
-        something is in the place of a folder above it, which may lead elsewhere."""
+        something is in the place of a folder above it, which may lead elsewhere. `needed`: another name of the file
+        has the same copy."""
         copy = self._folder / key
         ws, journal = self._journal.ws, self._journal
         now = self._now(path, hidden)
@@ -237,7 +241,7 @@ class FileSaver:
         change.set_after(now)
         target = journal.trash_path(os.path.basename(path))
         change.kept = f"trash/{target.parent.name}/{target.name}"
-        if len(self._running) > 1:
+        if needed or len(self._running) > 1:
             with closing_fd(os.open(self._folder, LISTED)) as here, closing_fd(os.open(target.parent, LISTED)) as there:
                 copy_tree(here, key, there, target.name)
         else:
