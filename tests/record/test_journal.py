@@ -263,6 +263,24 @@ def test_an_older_call_below_a_newer_one_is_a_conflict(room):
         undo(room.journal, "a")
 
 
+@pytest.mark.parametrize("instead", ["link", "file"])
+def test_what_is_in_the_place_of_a_folder_is_a_conflict(room, instead):
+    room.journal.write("d/f", b"before", call_id="0")
+    room.journal.move_to_trash("d/f", "1")
+    room.journal.write("g", b"new", call_id="1")
+    (room.root / "d").rmdir()
+    if instead == "link":
+        (room.root / "d").symlink_to(room.root.parent)
+    else:
+        (room.root / "d").write_text("precious")
+    before = room.tree()
+    with pytest.raises(UndoConflict, match="d is no folder any more"):
+        undo(room.journal, "1")
+    assert room.tree() == before
+    with pytest.raises(ToolError, match=r"Before that: removed g. `toolcrib undo undo-\w+` restores it"):
+        undo(room.journal, "1", force=True)
+
+
 def test_the_same_content_written_again_is_no_conflict(room):
     room.journal.write("f", b"same", call_id="1")
     (room.root / "f").unlink()

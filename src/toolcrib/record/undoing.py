@@ -102,7 +102,7 @@ class _Undoing:
         for change in changes:
             try:
                 line = self._reverse(change, undo_id)
-            except ToolError as error:
+            except (OSError, ToolError) as error:
                 if not lines:
                     raise
                 raise ToolError(
@@ -129,7 +129,7 @@ class _Undoing:
             if problem:
                 conflicts.append(problem)
             newer.add(self._paths(change))
-        return changes, conflicts
+        return changes, list(dict.fromkeys(conflicts))
 
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:
@@ -148,6 +148,8 @@ class _Undoing:
             return None
         shown = self._shown(change)
         now = self._now(shown)
+        if now is None and self._hidden(shown):
+            return f"{os.path.dirname(shown)} is no folder any more"
         if change.fits(now, "after", lambda: self._sha_of(shown)):
             return None
         if self._is_back(change, shown, now):
@@ -282,6 +284,16 @@ class _Undoing:
                 return os.lstat(name, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError, LinkRefused):
             return None
+
+    def _hidden(self, shown: str) -> bool:
+        """Return whether something that is no folder is in the place of a folder above a path."""
+        try:
+            os.close(self.ws.open_parent(shown)[0])
+        except FileNotFoundError:
+            return False
+        except (NotADirectoryError, LinkRefused):
+            return True
+        return False
 
     def _sha_of(self, shown: str) -> str | None:
         fd = self.ws.open_read(shown)
