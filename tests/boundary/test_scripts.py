@@ -189,6 +189,14 @@ def test_a_shim_brings_the_files_that_choose_what_it_runs(tmp_path: Path, monkey
         assert {f"{tmp_path}/ws/.tool-versions", f"{tmp_path}/ws/mise.toml"} <= set(found), words
 
 
+def test_what_the_first_line_of_a_script_and_other_shells_name_counts(tmp_path: Path) -> None:
+    fill(tmp_path, "bunfig.toml", "more.fish")
+    for name, text in (("s.ts", "#!/usr/bin/env bun\n"), ("s.fish", "source ./more.fish\n")):
+        (tmp_path / name).write_text(text)
+    assert {"bunfig.toml", "s.ts"} <= set(relative(tmp_path, ["./s.ts"]))
+    assert relative(tmp_path, ["fish", "s.fish"]) == ["more.fish", "s.fish"]
+
+
 def test_a_launcher_looks_in_the_folders_above(tmp_path: Path) -> None:
     fill(tmp_path, "rs/deep/Cargo.toml", "src/app.py")
     found = fingerprint(loaded_by(["cargo", "run"], tmp_path / "rs/deep", [tmp_path]))

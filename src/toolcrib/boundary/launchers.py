@@ -26,34 +26,76 @@ _DENO = ("deno.json", "deno.jsonc")
 _MISE = ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml")
 _COMPOSED = (*_COMPOSE, ".env", DOCKERFILE)
 _GEMS = ("Gemfile", "Gemfile.lock", "gems.rb", ".bundle")
-_GRADLE = ("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties")
-_DOTNET = ("global.json", "NuGet.config", "Directory.Build.props", "Directory.Build.targets")
+_GRADLE = (
+    "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", "gradle",
+    "buildSrc", "init.gradle",
+)  # fmt: skip
+_MAVEN = ("pom.xml", ".mvn")
+_PNPM = (".npmrc", "package.json", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpm-workspace.yaml", "node_modules")
+_TASKFILES = tuple(
+    f"{name}{more}.{end}" for name in ("Taskfile", "taskfile") for more in ("", ".dist") for end in ("yml", "yaml")
+)
+_PROCFILES = ("Procfile", ".env")
+_WEB_SETTINGS = tuple(f"{name}.config.{end}" for name in ("vite", "next") for end in ("js", "mjs", "cjs", "ts", "mts"))
+_CLOJURE = ("deps.edn", "bb.edn", "project.clj", "profiles.clj")
+_INVOKE = ("tasks.py", "tasks", "invoke.yaml", "invoke.py")
+_JUPYTER = tuple(
+    f"jupyter{name}_config.{end}" for name in ("", "_server", "_lab", "_notebook") for end in ("py", "json")
+)
+_DOTNET = (
+    "global.json", "NuGet.config", "NuGet.Config", "nuget.config", "Directory.Build.props", "Directory.Build.targets",
+    "dotnet-tools.json", ".config/dotnet-tools.json",
+)  # fmt: skip
 _YARN = (".pnp.cjs", ".pnp.loader.mjs", ".yarn/releases", ".yarn/plugins")
 _NODE_SETTINGS = ("node.config.json",)
 _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
     "uv": ("pyproject.toml", "uv.toml", "uv.lock", ".python-version", ".python-versions", ".venv"),
     "poetry": ("pyproject.toml", "poetry.toml", "poetry.lock", ".venv"), "fastmcp": ("fastmcp.json",),
     "npx": (".npmrc",), "npm": (".npmrc", "package.json", "node_modules"),
-    "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml", "node_modules"),
+    "pnpm": _PNPM, "pnpx": _PNPM, "--run": ("package.json", "node_modules"),
     "yarn": (".yarnrc.yml", ".yarnrc", "package.json", *_YARN, "node_modules"),
     "bun": ("bunfig.toml", "package.json", "tsconfig.json", "jsconfig.json", "node_modules"),
     "bunx": ("bunfig.toml", ".npmrc"),
-    "tsx": ("tsconfig.json",), "ts-node": ("tsconfig.json",), "node .": ("package.json", "index.js"),
+    "tsx": ("tsconfig.json",), "ts-node": ("tsconfig.json",), "ts-node-dev": ("tsconfig.json",),
+    "node .": ("package.json", "index.js"),
     "--experimental-default-config-file": _NODE_SETTINGS, "--experimental-config-file": _NODE_SETTINGS,
     "deno": (*_DENO, "deno.lock", "import_map.json", "package.json"),
     "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo", "rust-toolchain", "rust-toolchain.toml"),
     "go run": ("go.mod", "go.sum", "go.work"), "ruby": _GEMS, "bundle": _GEMS,
     "make": MAKEFILES, "gmake": MAKEFILES, "just": (*_JUSTFILES, ".env"),
-    "mvn": ("pom.xml", ".mvn"), "gradle": _GRADLE, "sbt": ("build.sbt", "project", ".sbtopts", ".jvmopts"),
-    "dotnet run": _DOTNET, "rake": ("Rakefile", "rakefile", *_GEMS), "mix": ("mix.exs", "config"),
+    "mvn": _MAVEN, "mvnw": _MAVEN, "gradle": _GRADLE, "gradlew": _GRADLE, "ant": ("build.xml",),
+    "sbt": ("build.sbt", "project", ".sbtopts", ".jvmopts"),
+    "lein": _CLOJURE, "clojure": _CLOJURE, "clj": _CLOJURE, "bb": _CLOJURE,
+    "dotnet": _DOTNET, "dnx": _DOTNET, "rake": ("Rakefile", "rakefile", *_GEMS), "mix": ("mix.exs", "config"),
     "pdm": ("pyproject.toml", "pdm.toml", ".pdm-python", ".venv"), "hatch": ("pyproject.toml", "hatch.toml"),
+    "pipenv": ("Pipfile", "Pipfile.lock", ".env", ".venv"), "rye": ("pyproject.toml", ".venv"),
+    "flask": ("app.py", "wsgi.py", ".flaskenv", ".env"),
+    "fastapi": ("main.py", "app.py", "api.py", "app", "pyproject.toml"),
+    "gunicorn": ("gunicorn.conf.py",), "celery": ("celeryconfig.py",), "langgraph": ("langgraph.json", ".env"),
+    "jupyter": _JUPYTER, "invoke": _INVOKE, "inv": _INVOKE,
+    "nox": ("noxfile.py",), "tox": ("tox.ini", "tox.toml", "setup.cfg", "pyproject.toml"), "doit": ("dodo.py",),
+    "scons": ("SConstruct",), "ansible-playbook": ("ansible.cfg",),
+    "vite": _WEB_SETTINGS, "next": _WEB_SETTINGS, "wrangler": ("wrangler.toml", "wrangler.json", "wrangler.jsonc"),
+    "nodemon": ("nodemon.json", "package.json"), "pm2": ("ecosystem.config.js",),
+    "turbo": ("turbo.json", "package.json"),
+    "nx": ("nx.json", "project.json", "package.json"), "composer": ("composer.json", "vendor"),
+    "task": _TASKFILES, "foreman": _PROCFILES, "honcho": _PROCFILES, "overmind": _PROCFILES, "hivemind": _PROCFILES,
+    "process-compose": ("process-compose.yaml", "process-compose.yml"), "ninja": ("build.ninja",),
+    "mage": ("magefile.go", "magefiles"), "go tool": ("go.mod", "go.sum", "go.work"),
+    "zig build": ("build.zig", "build.zig.zon"),
+    "stack": ("stack.yaml", "package.yaml"), "cabal": ("cabal.project",), "dune": ("dune-project", "dune"),
+    "rebar3": ("rebar.config",), "dart": ("pubspec.yaml",),
+    "bazel": ("WORKSPACE", "MODULE.bazel", ".bazelrc", "tools/bazel"),
+    "nix-shell": ("shell.nix", "default.nix"), "devbox": ("devbox.json",), "devenv": ("devenv.nix", "devenv.yaml"),
+    "bake": ("docker-bake.hcl", "docker-bake.json"), "vagrant": ("Vagrantfile",), "tilt": ("Tiltfile",),
     "pixi": ("pixi.toml", "pyproject.toml", ".pixi"), "swift run": ("Package.swift",),
     "nix": ("flake.nix", "flake.lock"), "mise": (*_MISE, ".tool-versions"),
     "compose": _COMPOSED, "docker-compose": _COMPOSED, "podman-compose": _COMPOSED,
     "docker build": (DOCKERFILE,), "podman build": (DOCKERFILE, "Containerfile"),
 }  # fmt: skip
 WITH_COMMANDS = frozenset({
-    "package.json", "fastmcp.json", "bunfig.toml", *MAKEFILES, *_JUSTFILES, *_COMPOSE, *_DENO, *_MISE,
+    "package.json", "fastmcp.json", "bunfig.toml", "Procfile", "devbox.json", "process-compose.yaml", "langgraph.json",
+    *MAKEFILES, *_JUSTFILES, *_COMPOSE, *_DENO, *_MISE, *_TASKFILES,
 })  # fmt: skip
 """Those that name the scripts that a launcher runs."""
 INSTALLED = frozenset({".venv", "node_modules"})

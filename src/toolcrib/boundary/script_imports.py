@@ -145,8 +145,18 @@ def is_python(path: str) -> bool:
 
 def is_run_by(path: str, program: bytes) -> bool:
     """Return whether the first line of a file names a program that runs it, one with this in its name."""
+    first = _first_line(path)
+    return bool(first) and program in first
+
+
+def first_line(path: str) -> str:
+    """Return the first line of a file if it names the program that runs it, else ""."""
+    return _first_line(path).decode("utf-8", "replace")
+
+
+def _first_line(path: str) -> bytes:
     first = beginning_of(path, 200).partition(b"\n")[0]
-    return first.startswith(b"#!") and program in first
+    return first.removeprefix(b"#!") if first.startswith(b"#!") else b""
 
 
 def text_of(path: str, most: int = MAX_BYTES) -> str:

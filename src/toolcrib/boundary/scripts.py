@@ -34,6 +34,7 @@ from .script_imports import (
     MAX_BYTES,
     MAX_FILES,
     files_in,
+    first_line,
     folders_searched_by,
     imported_by,
     is_python,
@@ -46,7 +47,7 @@ _MAX_COMMANDS = 60_000  # bytes of a script for a shell that are read as command
 _JS_INTERNAL = lazy_regex(r"""(?:from|import|require)\s*(?:\(\s*)?["']#""")  # a name that package.json explains
 _JS_PACKAGE = lazy_regex(r"""(?:from|import|require)\s*(?:\(\s*)?["'][^./"'\n]""")  # package.json may take the name
 _MAKE_INCLUDE = lazy_regex(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
-_SHELL = (".sh", ".bash")
+_SHELL = (".sh", ".bash", ".zsh", ".ksh", ".fish")
 SCRIPTS = (".py", *JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
 _PYTHON = lazy_regex(r"(?:python|pypy|uv)[\d.]*")
 _FROM_HERE = lazy_regex(r"-[A-Za-z]*[mc].*|--module|\.")  # options and operands that make Python look in this folder
@@ -109,7 +110,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         for path, seen_from in _read_by(names, real, folder):
             hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, names)))
     told = [*words, *(_SAID.sub("", text_of(path, _MAX_COMMANDS)) for path in hashed if _is_shell(path))]
-    names = looked_for_by(told)
+    names = looked_for_by([*told, *map(first_line, hashed)])
     for path, name, at in dict.fromkeys(_looked_for(names, folder, tuple(hashed), roots)):
         (kept if name in INSTALLED else hashed)[path] = None
         if name in WITH_COMMANDS:
