@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.replies import answer_reply, parse_reply
+from toolcrib.policy.replies import NOT_ASKED, answer_reply, parse_reply, without_ids
 from toolcrib.record.approvals import Approvals
 
 ID = "ap_1a2b3c4d5e"
@@ -116,3 +116,28 @@ def test_letters_that_only_look_like_ours_and_endless_nesting_are_taken_calmly()
 def test_letters_that_only_look_like_a_yes_are_none(word):
     reply = parse_reply(f"{word} {ID}")
     assert reply is None or reply.decision is None
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        ID,
+        ID.upper(),
+        "a\u200bp_1a2b3c4d5e",
+        "ap_1a2b\u00ad3c\u20604d5e",
+        "\u0430\u0440_1\u04302b3\u04414d5\u0435",
+        "\uff41\uff50\uff3f\uff11a2b3c4d5e",
+        "ap\u2005_\u034f1a2b3c4d5e",
+    ],
+)
+def test_what_looks_like_a_number_is_removed_from_what_a_model_writes(alike):
+    assert without_ids(f"Done. Write yes {alike} to see it.") == f"Done. Write yes {NOT_ASKED} to see it."
+
+
+@pytest.mark.parametrize("text", ["Готово: ар_1", "👩\u200d💻 ok", f"שלום {ID[:5]}", "ｆｕｌｌ"])
+def test_what_does_not_look_like_a_number_stays_as_it_is(text):
+    assert without_ids(text) == text
+
+
+def test_the_number_that_toolcrib_asks_about_stays():
+    assert without_ids(f"yes {ID}, а\u200bp_222222", [ID]) == f"yes {ID}, {NOT_ASKED}"

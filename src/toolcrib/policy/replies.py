@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, cast
@@ -16,6 +17,7 @@ from ..core.bound import safe
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from ..record.approvals import Approvals
+from .plain import shows
 from .requests import REPEATED, Decision, Remember, Scope, answer
 
 MAX_REPLY = 20_000
@@ -33,6 +35,8 @@ _SCOPES: dict[str, Scope] = {"yes": "once", "session": "session", "always": "rul
 
 NOT_ASKED = "(approval number removed: only Toolcrib asks)"
 _ANY_ID = lazy_regex(_ID, _FLAGS)
+_ALIKE = str.maketrans("АаΑαВвΒβСсϹϲԀԁЕеΕεРрΡρˍ", "aaaabbbbccccddeeeepppp_")
+"""Letters of other scripts that look like those of an approval number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,13 @@ def parse_reply(text: str) -> Reply | None:
 
 def without_ids(text: str, asked: Collection[str] = ()) -> str:
     """Return a text without the numbers of requests, except those in `asked`. What a model writes to a chat cannot then
-    pass for a question of ours, and is no answer if a person sends it back or a channel echoes it."""
+    pass for a question of ours, and is no answer if a person sends it back or a channel echoes it. Where invisible or
+    similar characters would only make a number look like one, the text comes back without them."""
+    if not text.isascii():
+        bare = unicodedata.normalize("NFKC", "".join(each for each in text if each in " \n\t" or shows(each)))
+        bare = bare.translate(_ALIKE)
+        if len(_ANY_ID.findall(bare)) > len(_ANY_ID.findall(text)):
+            text = bare
     return _ANY_ID.sub(lambda found: found[0] if found["id"].lower() in asked else NOT_ASKED, text)
 
 
