@@ -139,6 +139,18 @@ def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
     assert set(after) - set(before) == {"elsewhere", "new"}
 
 
+def test_commands_are_undone_one_after_the_other(room: Room) -> None:
+    """What an undo brings back is another file, but the one that the command before it left."""
+    (room.root / "a").write_text("0")
+    for number in (1, 2, 3):
+        saved = room.saver.save()
+        (room.root / "a").write_text(f"{number}" * 300_000)
+        room.saver.outcome(saved, replace(CTX, call_id=f"call_{number}"))
+    for number in (3, 2, 1):
+        undo(room.journal, f"call_{number}")
+        assert (room.root / "a").read_text().strip(f"{number - 1}") == ""
+
+
 @pytest.mark.parametrize(
     "does",
     [

@@ -30,7 +30,7 @@ from ..builtin.command_effects import UNSEARCHED, CommandOutcome
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
-from ..record.change import new_change
+from ..record.change import identity_of, new_change, text
 from ..record.journal import Journal, fresh_name
 from ..record.state import private_folder
 
@@ -239,6 +239,7 @@ class FileSaver:
         change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted or rewrote it")
         change.set_before(before)
         change.set_after(now)
+        journal.table.same_again(change, _identity(key), text(identity_of(before)))
         target = journal.trash_path(os.path.basename(path))
         change.kept = f"trash/{target.parent.name}/{target.name}"
         if needed or len(self._running) > 1:
@@ -380,5 +381,9 @@ def _files(count: int) -> str:
 
 def _key(st: os.stat_result) -> Key:
     """Return a name that changes with the content of a file."""
-    numbers = (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
-    return "-".join(f"{number:x}" for number in numbers)
+    return "-".join(f"{number:x}" for number in (*identity_of(st), st.st_ctime_ns))
+
+
+def _identity(key: Key) -> str:
+    """Return the identity of a file that is saved under a name."""
+    return text(int(number, 16) for number in key.split("-")[:-1])

@@ -204,6 +204,14 @@ class ChangeTable:
                 " WHERE id = (SELECT undoes FROM change WHERE id = ?)", number, undoes,
             )  # fmt: skip
 
+    def same_again(self, change: Change, was: str | None, now: str) -> None:
+        """Note that the file of earlier changes with the identity `was` is the same with the identity `now`: undoing
+        `change` brings it back as another file."""
+        self.execute(
+            "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
+            now, change.root, change.path, was, change.id,
+        )  # fmt: skip
+
     def undone(self, number: int) -> None:
         """Mark a change as taken back, or as never made."""
         self.execute("UPDATE change SET status = 'undone' WHERE id = ?", number)

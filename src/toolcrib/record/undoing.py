@@ -258,10 +258,7 @@ class _Undoing:
     def _same_again(self, change: Change, restored: str) -> None:
         """Update earlier changes that ended in the file that was just restored: it is the same file with a new
         inode."""
-        self.table.execute(
-            "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
-            restored, change.root, change.path, change.before_identity, change.id,
-        )  # fmt: skip
+        self.table.same_again(change, change.before_identity, restored)
         was, commands = change.before_identity, self.journal.commands
         if (self.journal.folder.path / COMMAND_PREFIX).is_dir() and commands is not None and was is not None:
             commands.restored(change.root, change.path, was, restored)
