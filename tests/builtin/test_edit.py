@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.builtin import edit, matching
 from toolcrib.record.undoing import undo
 
 
@@ -40,6 +41,20 @@ async def test_several_matches_need_a_word(room):
     await room.ok("edit_file", path="f", old_text="q", new_text="r", replace_all=True)
     assert target.read_text() == "r\ny\nz\nr\n"
     await room.fails("edit_file", path="f", old_text="r", new_text="s", replace_all=True, occurrence=1)
+
+
+async def test_what_an_edit_writes_is_bounded(room, monkeypatch):
+    target = room.put("f", "x" * 40)
+    monkeypatch.setattr(edit, "MAX_EDIT", 100)
+    out = await room.fails("edit_file", path="f", old_text="x", new_text="long", replace_all=True)
+    assert "f would have 160 characters; an edit writes at most 100" in out
+    monkeypatch.setattr(matching, "MAX_MATCHES", 39)
+    for old in ("x", " x"):
+        target.write_text("x" * 40 if old == "x" else "\tx" * 40)
+        out = await room.fails("edit_file", path="f", old_text=old, new_text="y", replace_all=True)
+        assert "more than 39 times" in out
+    monkeypatch.setattr(matching, "MAX_MATCHES", 40)
+    await room.ok("edit_file", path="f", old_text="\tx", new_text="y", replace_all=True)
 
 
 async def test_a_later_tier_is_named(room):

@@ -1,5 +1,6 @@
 """Reading, writing, listing and deleting through the pipeline, on ordinary and hostile files."""
 
+import asyncio
 import os
 import re
 import stat
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from toolcrib.builtin import files
 from toolcrib.builtin.encoding import detect
 from toolcrib.builtin.file_pages import PastEnd, read_window
+from toolcrib.core import threads
 from toolcrib.core.errors import ToolError
 from toolcrib.core.output import ImageBlock
 from toolcrib.core.text import in_lines
@@ -35,6 +37,22 @@ async def test_start_and_end_line_are_inclusive(room):
     assert "not both" in await room.fails("read_file", path="a.txt", limit=2, end_line=5)
     assert "before the first" in await room.fails("read_file", path="a.txt", offset=6, end_line=5)
     await room.fails("read_file", path="a.txt", offset=2, start_line=3)
+
+
+@pytest.mark.parametrize("arguments", [{"offset": 3}, {"offset": 2, "byte_offset": 2**42}, {"encoding": "utf-16"}])
+async def test_the_search_for_a_line_ends_with_the_call(room, arguments):
+    room.put("f", "one\n" + "x" * 70_000)
+    os.truncate(room.root / "f", 2**43)
+    call = asyncio.ensure_future(room("read_file", path="f", **{"offset": 2**40} | arguments))
+    await asyncio.sleep(0.3)
+    assert not call.done() and threads.shared_threads.stuck == 0
+    call.cancel()
+    await asyncio.wait([call])
+    for _ in range(100):
+        if not threads.shared_threads.stuck:
+            break
+        await asyncio.sleep(0.05)
+    assert threads.shared_threads.stuck == 0
 
 
 async def test_reading_past_the_end_says_how_long_it_is(room):

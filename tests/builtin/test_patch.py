@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.builtin import patch as patch_module
 from toolcrib.builtin.patch import _apply
 from toolcrib.builtin.patch_format import parse_patch
+from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ToolError
 from toolcrib.record.undoing import undo
 
@@ -54,6 +56,21 @@ async def test_v4a_end_of_file_and_ambiguity(room):
     assert target.read_text() == "x\ny\nz\n"
     await room.ok("apply_patch", patch=v4a("*** Update File: f\n@@ y\n+after y"))
     assert target.read_text() == "x\ny\nafter y\nz\n"
+
+
+async def test_many_copies_of_a_large_file_are_refused(room, monkeypatch):
+    monkeypatch.setattr(patch_module, "MAX_PATCHED", 100)
+    room.put("f", "x" * 40)
+    copies = [f"diff --git a/f b/{n}\nsimilarity index 100%\ncopy from f\ncopy to {n}\n" for n in range(3)]
+    assert "at most 100 bytes in all" in await room.fails("apply_patch", patch="".join(copies))
+    assert os.listdir(room.root) == ["f"]
+    await room.ok("apply_patch", patch="".join(copies[:2]))
+
+
+def test_the_search_for_hunks_ends_with_the_call():
+    patch = parse_patch(v4a("*** Update File: f\n@@\n-a\n+b"))[0]
+    with pytest.raises(ToolError, match="was ended"):
+        _apply("a\n", patch.hunks, "f", [], ToolContext(is_cancelled=lambda: True))
 
 
 GIT = """diff --git a/src/a.py b/src/a.py
@@ -234,7 +251,7 @@ def test_a_diff_of_two_texts_makes_one_of_the_other(old, new, context, ends):
     (patch,) = parse_patch(diff)
     text = "".join(line + ends for line in old)
     wanted = "".join(line + (ends if old else "\n") for line in new)
-    assert _apply(text, patch.hunks, "f", []) == wanted
+    assert _apply(text, patch.hunks, "f", [], ToolContext()) == wanted
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

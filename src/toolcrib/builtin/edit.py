@@ -17,7 +17,7 @@ from ..core.verdict import Judgement, PlannedFile
 from ..policy.secrets.redact import may_be_masked
 from .encoding import UTF8, Encoding, whole_text
 from .explain import explained
-from .journaled import JournaledTools
+from .journaled import MAX_EDIT, JournaledTools
 from .matching import Match, Matches, apply_matches, find_matches
 
 _NAMED = 10  # the most line numbers in an answer
@@ -187,6 +187,9 @@ def _choose(
         )
     if all(text[m.start : m.end] == m.new for m in chosen):
         raise ToolError(f"{shown} has new_text there already; nothing was changed")
+    size = len(text) + sum(len(m.new) - (m.end - m.start) for m in chosen)
+    if size > MAX_EDIT:
+        raise ToolError(f"{shown} would have {size:,} characters; an edit writes at most {MAX_EDIT:,}")
     return matches, chosen
 
 

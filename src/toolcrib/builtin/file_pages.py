@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import os
 from collections.abc import Callable
 
 from ..core.dataclass import dataclass
@@ -40,18 +39,18 @@ class PastEnd(ToolError):
     """Says that the window begins after the end of the file or of the line."""
 
 
-def recoded(fd: int, encoding: str) -> Fill:
-    """Return a function that reads a descriptor in any encoding as UTF-8. Undecodable bytes become U+FFFD."""
+def recoded(source: Fill, encoding: str) -> Fill:
+    """Return a function that reads a source in any encoding as UTF-8. Undecodable bytes become U+FFFD."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
-    ready = bytearray()
+    raw, ready = bytearray(CHUNK), bytearray()
     ended = False
 
     def fill(buffer: bytearray) -> int:
         nonlocal ended
         while not ready and not ended:
-            raw = os.read(fd, CHUNK)
-            ended = not raw
-            ready.extend(decoder.decode(raw, final=ended).encode("utf-8", "replace"))
+            count = source(raw)
+            ended = not count
+            ready.extend(decoder.decode(raw[:count], final=ended).encode("utf-8", "replace"))
         size = min(len(ready), len(buffer))
         buffer[:size] = ready[:size]
         del ready[:size]

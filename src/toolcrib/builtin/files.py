@@ -27,7 +27,7 @@ from ..policy.secrets.redact import may_be_masked
 from ..record.journal import Journal
 from .document_reading import DocumentRequest
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
-from .explain import call_id_of, explained
+from .explain import call_id_of, explained, still_wanted
 from .file_kinds import container, described
 from .file_pages import Fill, Window, read_window, recoded
 from .journaled import MAX_EDIT, JournaledTools, Seen
@@ -156,17 +156,21 @@ class FileTools(JournaledTools):
             found = _encoding(st, sample, encoding, shown)
             if not sample:
                 return ToolOutput(f"({shown} is empty)")
-            window = self._window(fd, found, offset, limit or DEFAULT_LINES, byte_offset)
+            window = self._window(fd, found, offset, limit or DEFAULT_LINES, byte_offset, ctx)
         text, note = _render(window, found, sample, line_numbers)
         return ToolOutput("\n".join(part for part in (text, note, _footer(window)) if part))
 
-    def _window(self, fd: int, found: Encoding, offset: int, limit: int, byte_offset: int) -> Window:
+    def _window(self, fd: int, found: Encoding, offset: int, limit: int, byte_offset: int, ctx: ToolContext) -> Window:
+        def read(buffer: bytearray) -> int:
+            still_wanted(ctx)
+            return os.readv(fd, [buffer])
+
         # The end of the previous page: a read that starts there does not count the lines again.
         key, start = identity(os.fstat(fd)), (1, len(found.bom))
         if found.plain and self._places.get(key, start)[0] <= offset:
             start = self._places.get(key, start)
         os.lseek(fd, start[1], os.SEEK_SET)
-        fill: Fill = (lambda buffer: os.readv(fd, [buffer])) if found.plain else recoded(fd, found.name)
+        fill: Fill = read if found.plain else recoded(read, found.name)
         window = read_window(fill, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
         if found.plain and window.next is not None and window.position is not None:
             self._places[key] = (window.next[0], window.position)

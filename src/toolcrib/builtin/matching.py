@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from ..core.dataclass import dataclass
+from ..core.errors import ToolError
 from ..core.text import lazy_regex
+
+MAX_MATCHES = 1_000_000
+"""Matches of one passage: each takes 200 bytes."""
 
 _QUOTES = {
     **dict.fromkeys(map(ord, "“”„‟″"), '"'),
@@ -46,7 +50,8 @@ class Matches:
 
 
 def find_matches(text: str, old: str, new: str) -> Matches:
-    """Find `old` in `text`, and adapt `new` to each place. The line ends of the text stay the same."""
+    """Find `old` in `text`, and adapt `new` to each place. The line ends of the text stay the same. Raises ToolError if
+    there are too many."""
     ends = line_end(text)
     found = _exact(text, old, new, ends)
     if found:
@@ -113,8 +118,13 @@ def _whole_ends(text: str, start: int, end: int) -> Match:
 
 
 def _occurrences(text: str, part: str) -> Iterator[int]:
+    """Yield the places of a part. Raises ToolError after MAX_MATCHES."""
     at = text.find(part) if part else -1
+    left = MAX_MATCHES
     while at >= 0:
+        if not left:
+            raise ToolError(f"old_text is in the file more than {MAX_MATCHES:,} times; use a command for that")
+        left -= 1
         yield at
         at = text.find(part, at + len(part))
 

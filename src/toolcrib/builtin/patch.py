@@ -16,8 +16,8 @@ from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement, PlannedFile, all_of
 from .encoding import UTF8, whole_text
-from .explain import call_id_of, explained
-from .journaled import JournaledTools
+from .explain import call_id_of, explained, still_wanted
+from .journaled import MAX_EDIT, JournaledTools
 from .matching import line_end
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RULE_DELETES = "patch:deletes"
 RULE_EXECUTABLE = "patch:executable"
+MAX_PATCHED = 2 * MAX_EDIT  # bytes of all files of a patch; a file counts each time that it is named
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class PatchTools(JournaledTools):
         Args:
             patch: The patch text.
         """
-        files, notes = self._work_out(patch)
+        files, notes = self._work_out(patch, ctx)
         changes = {path: f for path, f in files.items() if f.data != f.disk or (f.data is not None and _remode(f))}
         if not changes:
             raise ToolError("the patch changes nothing: the files are like that already")
@@ -93,8 +94,7 @@ class PatchTools(JournaledTools):
         call = call_id_of(ctx, self.journal)
         self._commit(changes, call, ctx)
         lines = [f"{_letter(f)} {path}" for path, f in changes.items()]
-        lines += notes
-        lines += [f"Note: {path} had changed since it was last read" for path in changed_by_others]
+        lines += [*notes, *(f"Note: {path} had changed since it was last read" for path in changed_by_others)]
         return "\n".join([f"Applied the patch to {len(changes)} file{'s' if len(changes) != 1 else ''}:", *lines])
 
     def _commit(self, changes: dict[str, _File], call: str, ctx: ToolContext) -> None:
@@ -124,20 +124,23 @@ class PatchTools(JournaledTools):
 
     # Computing the new content of the files, without touching them
 
-    def _work_out(self, patch: str) -> tuple[dict[str, _File], list[str]]:
+    def _work_out(self, patch: str, ctx: ToolContext) -> tuple[dict[str, _File], list[str]]:
         from .patch_format import parse_patch
 
         files: dict[str, _File] = {}
         notes: list[str] = []
+        size = 0
         for each in parse_patch(patch):
             path = self._path_of(each, files)
             file = self._load(path, files)
+            if (size := size + len(file.data or b"")) > MAX_PATCHED:
+                raise ToolError(f"the files of the patch are too large: at most {MAX_PATCHED:,} bytes in all")
             if each.action == "add":
                 self._add(each, path, file)
             elif each.action == "delete":
-                self._delete(each, path, file, notes)
+                self._delete(each, path, file, notes, ctx)
             else:
-                self._update(each, path, file, files, notes)
+                self._update(each, path, files, notes, ctx)
         return files, notes
 
     def _path_of(self, patch: FilePatch, files: dict[str, _File]) -> str:
@@ -174,16 +177,17 @@ class PatchTools(JournaledTools):
         text = "\n".join(lines) + ("" if open_end or not lines else "\n")
         file.data, file.mode = UTF8.encode(text), patch.mode
 
-    def _delete(self, patch: FilePatch, path: str, file: _File, notes: list[str]) -> None:
+    def _delete(self, patch: FilePatch, path: str, file: _File, notes: list[str], ctx: ToolContext) -> None:
         if file.data is None:
             raise ToolError(f"{path} cannot be deleted: it does not exist")
         if patch.hunks:
             text, encoding = whole_text(file.data, path)
-            if encoding.encode(_apply(text, patch.hunks, path, notes)) != encoding.bom:
+            if encoding.encode(_apply(text, patch.hunks, path, notes, ctx)) != encoding.bom:
                 raise ToolError(f"{path} has more in it than the patch deletes; it was left alone")
         file.data = None
 
-    def _update(self, patch: FilePatch, path: str, file: _File, files: dict[str, _File], notes: list[str]) -> None:
+    def _update(self, patch: FilePatch, path: str, files: dict[str, _File], notes: list[str], ctx: ToolContext) -> None:
+        file = files[path]
         if file.data is None:
             with explained(self.ws, path):
                 raise FileNotFoundError(path)
@@ -192,7 +196,7 @@ class PatchTools(JournaledTools):
             text, encoding = whole_text(data, path)
             for hunk in patch.hunks:  # before the search for the hunks: a masked line of context is not in the file
                 self._refuse_masks(text, "\n".join(line[1:] for line in hunk.lines), path)
-            new = _apply(text, patch.hunks, path, notes)
+            new = _apply(text, patch.hunks, path, notes, ctx)
             self._refuse_masks(text, new, path)
             data = encoding.encode(new)
         if patch.new_path is not None and self.ws.relative(patch.new_path) != path:
@@ -224,20 +228,19 @@ class PatchTools(JournaledTools):
         return next((each for each in found if each.verdict == "deny"), None) or all_of(found)
 
     def _plan(self, args: Mapping[str, Any], ctx: ToolContext) -> list[PlannedFile]:
-        files, _ = self._work_out(str(args["patch"]))
+        files, _ = self._work_out(str(args["patch"]), ctx)
         return [PlannedFile(path, file.disk, file.data) for path, file in files.items() if file.data != file.disk]
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         from .diffs import bounded_diff
 
         try:
-            files, _ = self._work_out(str(args["patch"]))
+            files, _ = self._work_out(str(args["patch"]), ctx)
         except ToolError as error:
             return f"the patch will fail: {error}"
         shown: list[str] = []
         for path, file in files.items():
-            old = _for_show(file.disk)
-            new = _for_show(file.data)
+            old, new = _for_show(file.disk), _for_show(file.data)
             if _remode(file) and file.data is not None and file.mode is not None:
                 shown.append(f"mode of {path}: {file.mode:o}")
             if file.data is None and file.disk is not None:
@@ -283,7 +286,7 @@ _FORMS: tuple[tuple[str, _Form], ...] = (
 )
 
 
-def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str]) -> str:
+def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str], ctx: ToolContext) -> str:
     ends = line_end(text)
     closed = text.endswith("\n") or not text
     lines = text.removesuffix("\n").split("\n") if text else []
@@ -294,6 +297,7 @@ def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str]) -> str:
     position = drift = 0
     searched = _Searched(bare)
     for number, hunk in enumerate(hunks, 1):
+        still_wanted(ctx)
         at, form = _find(searched, hunk, position, drift, f"hunk {number} for {path}", text, path)
         if form:
             notes.append(f"Hunk {number} for {path} applied without comparing {form}")
