@@ -197,6 +197,26 @@ def test_what_the_first_line_of_a_script_and_other_shells_name_counts(tmp_path: 
     assert relative(tmp_path, ["fish", "s.fish"]) == ["more.fish", "s.fish"]
 
 
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["npx", "-y", "srv"], {".npm/_npx", ".npmrc"}),
+        (["sh", "-c", "exec uvx srv@1"], {".cache/uv", ".local/share/uv", ".config/uv"}),
+        (["python3.12", "-m", "srv"], {".local/lib"}),
+        (["cat"], set[str]()),
+    ],
+)
+def test_what_programs_keep_below_a_home_directory_is_protected_and_not_in_the_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], kept: set[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fill(tmp_path, ".npm/_npx/1/srv.js", ".cache/uv/a/srv.py")
+    found = loaded_by(words, tmp_path, [tmp_path])
+    assert {os.path.relpath(path, tmp_path) for path in found.kept} == kept
+    assert not any("srv" in path for path in fingerprint(found) if "node_modules" not in path)
+    assert loaded_by(words, tmp_path / "project", [tmp_path / "project"]).kept == ()
+
+
 def test_a_launcher_looks_in_the_folders_above(tmp_path: Path) -> None:
     fill(tmp_path, "rs/deep/Cargo.toml", "src/app.py")
     found = fingerprint(loaded_by(["cargo", "run"], tmp_path / "rs/deep", [tmp_path]))

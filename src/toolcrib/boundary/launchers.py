@@ -93,6 +93,25 @@ _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
     "compose": _COMPOSED, "docker-compose": _COMPOSED, "podman-compose": _COMPOSED,
     "docker build": (DOCKERFILE,), "podman build": (DOCKERFILE, "Containerfile"),
 }  # fmt: skip
+_UV = (".cache/uv", ".local/share/uv", ".config/uv")
+_BUN = (".bun", ".bunfig.toml", ".npmrc")
+_PNPM_STORES = (".cache/pnpm", ".local/share/pnpm", ".config/pnpm", ".npmrc")
+_NUGET = (".nuget", ".dotnet")
+_GEM_HOMES = (".gem", ".local/share/gem")
+_OF_HOME: Mapping[str, tuple[str, ...]] = {
+    "npx": (".npm/_npx", ".npmrc"), "npm": (".npm/_npx", ".npmrc"), "uv": _UV, "uvx": _UV, "bun": _BUN, "bunx": _BUN,
+    "pipx": (".local/share/pipx", ".local/pipx", ".cache/pipx", ".config/pip", ".pip"),
+    "pnpm": _PNPM_STORES, "pnpx": _PNPM_STORES, "yarn": (".yarn", ".yarnrc", ".yarnrc.yml", ".npmrc"),
+    "deno": (".cache/deno",), "go": ("go/pkg", ".cache/go-build", ".config/go"), "cargo": (".cargo",),
+    "mvn": (".m2",), "mvnw": (".m2",), "gradle": (".gradle",), "gradlew": (".gradle",), "jbang": (".jbang",),
+    "dotnet": _NUGET, "dnx": _NUGET, "bundle": (".bundle", *_GEM_HOMES), "ruby": _GEM_HOMES, "julia": (".julia",),
+    "node": (".node_modules", ".node_libraries"), "Rscript": ("R",),
+    **{f"python{version}": (".local/lib",) for version in ("", "3", *(f"3.{minor}" for minor in range(6, 20)))},
+    "gh": (".config/gh", ".local/share/gh"), "kubectl": (".kube", ".krew"), "aws": (".aws",), "az": (".azure",),
+    "gcloud": (".config/gcloud",), "vault": (".vault",), "pass": (".password-store", ".gnupg"), "gpg": (".gnupg",),
+}  # fmt: skip
+"""Where launchers and interpreters keep the packages that they run, and where other programs have settings that name
+programs, below a home directory."""
 WITH_COMMANDS = frozenset({
     "package.json", "fastmcp.json", "bunfig.toml", "Procfile", "devbox.json", "process-compose.yaml", "langgraph.json",
     *MAKEFILES, *_JUSTFILES, *_COMPOSE, *_DENO, *_MISE, *_TASKFILES,
@@ -114,10 +133,23 @@ _PACKAGE = lazy_regex(r"((?:@[\w.-]+/)?[A-Za-z][\w.-]*)(?:@.*)?")
 
 def looked_for_by(words: Sequence[str]) -> frozenset[str]:
     """Return the names of files that the launchers in a command look for."""
-    texts = [text for word in words if len(word) <= 65_536 for text in SIGNS.split(word)]
-    there = {re.sub(r"(?<=.)@.*", "", os.path.basename(text)) for text in texts}
-    rows = (names for key, names in _LOOKED_FOR.items() if there.issuperset(key.split()))
+    texts = _texts(words)
+    rows = _rows(_LOOKED_FOR, texts)
     return frozenset(name for names in (*rows, _packages(texts), _chosen_by(texts)) for name in names)
+
+
+def kept_in_home_by(words: Sequence[str]) -> list[str]:
+    """Return where, below the home directory, the programs in a command keep what they run."""
+    return [os.path.expanduser(f"~/{name}") for names in _rows(_OF_HOME, _texts(words)) for name in names]
+
+
+def _texts(words: Sequence[str]) -> list[str]:
+    return [text for word in words if len(word) <= 65_536 for text in SIGNS.split(word)]
+
+
+def _rows(table: Mapping[str, tuple[str, ...]], texts: Sequence[str]) -> list[tuple[str, ...]]:
+    there = {re.sub(r"(?<=.)@.*", "", os.path.basename(text)) for text in texts}
+    return [names for key, names in table.items() if there.issuperset(key.split())]
 
 
 def _chosen_by(texts: Sequence[str]) -> tuple[str, ...]:

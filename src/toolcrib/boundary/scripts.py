@@ -25,7 +25,16 @@ from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from .descriptors import unreadable
 from .host_file import STARRED, HostFile, both_names, modules_in, new_modules_of, shadows_of
-from .launchers import DOCKERFILE, INSTALLED, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
+from .launchers import (
+    DOCKERFILE,
+    INSTALLED,
+    MAKEFILES,
+    NOT_ABOVE,
+    SIGNS,
+    WITH_COMMANDS,
+    kept_in_home_by,
+    looked_for_by,
+)
 from .own_files import read_regular
 from .programs import beneath, within_any, without_dots
 from .script_imports import (
@@ -110,7 +119,11 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         for path, seen_from in _read_by(names, real, folder):
             hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, names)))
     told = [*words, *(_SAID.sub("", text_of(path, _MAX_COMMANDS)) for path in hashed if _is_shell(path))]
-    names = looked_for_by([*told, *map(first_line, hashed)])
+    all_told = [*told, *map(first_line, hashed)]
+    names = looked_for_by(all_told)
+    for path in kept_in_home_by(all_told):
+        if within_any(path, roots) or within_any(os.path.realpath(path), roots):
+            kept[path] = None
     for path, name, at in dict.fromkeys(_looked_for(names, folder, tuple(hashed), roots)):
         (kept if name in INSTALLED else hashed)[path] = None
         if name in WITH_COMMANDS:
