@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,15 @@ def test_listing_loads_what_it_needs(cli: Cli) -> None:
     heavy = {"typer", "rich", "mcp", "mcp_types", "httpx2", "trafilatura", "turbohtml",
              "griffe", "jsonschema_rs", "rapidfuzz", "tree_sitter", "playwright", "uvicorn"}  # fmt: skip
     assert not {name.partition(".")[0] for name in loaded_by(cli, "list")} & heavy
+
+
+def test_what_nobody_sees_in_a_description_is_written_out(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from toolcrib import tool\n\n@tool\ndef greet(name: str) -> str:\n"
+        '    """Says hello.\U000e0041\u200b\n\n    Args:\n        name: Of whom.\u2063\n    """\n    return name\n'
+    )
+    shown = cli("list", str(file), "greet").stdout + cli("lint", str(file), code=1).stdout
+    assert "hello.\\U000e0041\\u200b" in shown
+    assert "whom.\\u2063" in shown
+    assert not {"\U000e0041", "\u200b", "\u2063"} & set(shown)

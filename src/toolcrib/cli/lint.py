@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Literal
 
+from ..policy.plain import plain
 from . import show
 from .exit_codes import of_success
 from .own_tools import OwnToolOptions, own_tools
@@ -40,7 +41,7 @@ def lint_tools(
         show.out_json([dataclasses.asdict(finding) for finding in shown])
     else:
         for finding in shown:
-            show.out(f"{finding.level}: {finding.tool} {finding.text} [{finding.rule}]", _STYLES[finding.level])
+            show.out(f"{finding.level}: {finding.tool} {plain(finding.text)} [{finding.rule}]", _STYLES[finding.level])
             if finding.remedy:
                 show.out(f"    {finding.remedy}", "dim")
         counts = {each: sum(f.level == each for f in found) for each in LEVELS}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from ..core.bound import Redact, redacted
 from ..core.dialects import Dialect
 from ..core.tool import Tool
+from ..policy.plain import plain
 from ..policy.policy import Policy
 from . import show
 from .own_tools import OwnToolOptions, own_tools
@@ -82,7 +83,7 @@ def _as_json(tool: Tool, policy: Policy) -> dict[str, object]:
 
 def _in_full(tool: Tool, policy: Policy, clean: Redact) -> None:
     show.out(clean(tool.name), "bold")
-    show.out(f"{tool.category}; {policy.usual(tool).verdict} by default\n\n{clean(tool.description)}\n")
+    show.out(f"{tool.category}; {policy.usual(tool).verdict} by default\n\n{plain(clean(tool.description))}\n")
     properties = tool.schema.get("properties", {})
     required = set(tool.schema.get("required", ()))
     rows: list[list[str]] = []
@@ -92,7 +93,7 @@ def _in_full(tool: Tool, policy: Policy, clean: Redact) -> None:
         shown = f" (default {json.dumps(default, ensure_ascii=False)})" if default is not None else ""
         must = "required" if name in required else ""
         rows.append([f"  {name}", str(kind), must, f"{schema.get('description', '')}{shown}"])
-    show.columns([[*map(clean, row)] for row in rows], ("cyan", "dim", None, None))
+    show.columns([[plain(clean(each)) for each in row] for row in rows], ("cyan", "dim", None, None))
 
 
 COMMAND = CliCommand(list_tools)
