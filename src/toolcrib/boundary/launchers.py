@@ -109,6 +109,9 @@ _OF_HOME: Mapping[str, tuple[str, ...]] = {
     **{f"python{version}": (".local/lib",) for version in ("", "3", *(f"3.{minor}" for minor in range(6, 20)))},
     "gh": (".config/gh", ".local/share/gh"), "kubectl": (".kube", ".krew"), "aws": (".aws",), "az": (".azure",),
     "gcloud": (".config/gcloud",), "vault": (".vault",), "pass": (".password-store", ".gnupg"), "gpg": (".gnupg",),
+    "psql": (".psqlrc",), "sqlite3": (".sqliterc",), "mysql": (".my.cnf",), "mariadb": (".my.cnf",),
+    "curl": (".curlrc", ".config/curlrc"), "wget": (".wgetrc",), "mail": (".mailrc",), "mailx": (".mailrc",),
+    "mutt": (".muttrc", ".mutt", ".config/mutt"), "msmtp": (".msmtprc", ".config/msmtp"),
 }  # fmt: skip
 """Where launchers and interpreters keep the packages that they run, and where other programs have settings that name
 programs, below a home directory."""
