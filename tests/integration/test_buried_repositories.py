@@ -109,6 +109,8 @@ FORMS = {  # how a repository hides from a reader that reads less exactly than g
     "an address that is a command": "git init -q r; printf '[protocol \"ext\"]\\nallow = always\\n'"
     " >> r/.git/config # git -C r show",
     "objects from the network": "git init -q r; git -C r config remote.x.promisor true # git -C r show HEAD",
+    "objects of another repository": "git init -q r; git -C r config remote.x.partialCloneFilter blob:none"
+    " # git -C r show HEAD",
     "a name with escapes": """git init -q r; printf '[core]\\nworktree = "../x\\\\t"\\n' >> r/.git/config"""
     " # git -C r diff",
     "a name with a prefix": "git init -q r; git -C r config blame.ignoreRevsFile '%(prefix)/../secret'"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
-from ...boundary.git_settings import text_of
 from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
-from ...boundary.programs import is_shim, named_programs
 from ...boundary.protected_names import RULE_PROTECTED, holds_protected
 from ...core.errors import ConfigError
 from ...core.text import clip, lazy_regex, one_line
@@ -23,6 +21,7 @@ from .kinds import KINDS, PATH_KINDS
 from .parts import Command, CommandPlace, Effect, Script, Word
 from .paths import Finding, behind_link, links_out, odd_names
 from .paths import judge as judge_path
+from .planted import chosen_program, planted_program
 from .reading import read_script, shifting
 from .repository import beyond_command, folder_is_unknown, shows_password
 from .roles import SHELL_ONLY
@@ -220,40 +219,6 @@ def _fails_behind_wall(name: str | None, command: Command, effect: Effect, place
 
 def _holds_protected(folder: str, place: CommandPlace) -> bool:
     return holds_protected(folder) or any(os.path.dirname(each.path) == folder for each in place.host_files())
-
-
-def planted_program(command: Command, place: CommandPlace, sought: Container[str] = ()) -> str | None:
-    """Return the program of a command that lies in a folder of PATH where tools may write, if there is one. Names of
-    folders without a slash at the beginning are for where the command runs. `sought`: `which` said where they are."""
-    name = command.name or ""
-    name = plain if (plain := name.rpartition("/")[2]) in sought else name
-    for folder in place.program_folders if name and "/" not in name else ():
-        path = f"{folder}/{name}"
-        if command.cwd is None and not os.path.isabs(folder):
-            return path
-        there = os.path.join(command.cwd or "", path)
-        if os.path.lexists(there) and not os.path.isdir(there):
-            return path
-    return None
-
-
-def chosen_program(name: str, command: Command, place: CommandPlace) -> str | None:
-    """Return what names a folder of the workspace with the program: a file of asdf or mise, if PATH has their shim of
-    it, and PYTHONPATH for pip, which loads its modules from there."""
-    if name.startswith("pip") and "PYTHONPATH" in os.environ:
-        return "PYTHONPATH"
-    if "/" in name or not is_shim(next(named_programs(name), "")):
-        return None
-    at = os.path.realpath(command.cwd or place.cwd)
-    while is_below(at, place.workspace):
-        try:
-            named = "path:" in text_of(f"{at}/.tool-versions")
-        except ConfigError:
-            named = True  # it is too large to be looked at
-        if named:
-            return os.path.relpath(f"{at}/.tool-versions", place.workspace)
-        at = os.path.dirname(at)
-    return None
 
 
 def _installs(command: Command, effects: Iterable[Effect]) -> Literal["python", "node"] | None:

@@ -16,8 +16,9 @@ from ...core.text import lazy_regex
 from ...core.verdict import Judgement
 from .effects import effects_of
 from .inline_code import effects_of_code
-from .judge import judgements, planted_program
+from .judge import judgements
 from .parts import Command, CommandPlace, Effect, Script, Word
+from .planted import planted_program
 from .reading import read_script, shifting
 from .repository import remote_of
 from .table.wordlist import words

@@ -85,7 +85,7 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
         if not own and (found := _ODD_FILE.search(text)) is not None:
             return tree, f"would read a file whose name cannot be judged ({found['key']} in {config})"
         for each in entries(str(config)) if not own else ():
-            if each.key in ("promisor", "partialclone") and top != roots[0]:
+            if each.key in ("promisor", "partialclone", "partialclonefilter") and top != roots[0]:
                 return tree, f"would fetch what is missing there from the network ({each.key} in {config})"
             if CHECKS_SIGNATURES.search(each.value) and each.section in ("pretty", "format", "branch", "tag"):
                 return tree, f"would check signatures, for which gpg reaches the network ({each.name} in {config})"

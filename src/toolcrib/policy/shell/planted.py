@@ -1,0 +1,65 @@
+"""Find a program of the workspace that runs because PATH, or a file of a version manager, names its folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container
+
+from ...boundary.git_settings import text_of
+from ...boundary.programs import is_shim, named_programs
+from ...core.errors import ConfigError
+from .parts import Command, CommandPlace
+from .spots import is_below
+from .table.wordlist import words
+
+# What these look for in PATH themselves, as many of them are scripts.
+_STARTS = {
+    "tar": words("gzip bzip2 xz lzip lzma lzop zstd compress"),
+    **dict.fromkeys(("zcat", "gunzip"), words("gzip")),
+    "zgrep": words("gzip grep sed expr"),
+    **dict.fromkeys(("egrep", "fgrep"), words("grep")),
+    "git": words("sed basename uname expr cat sort wc gettext gettext.sh envsubst"),
+    "dpkg": words("dpkg-query dpkg-deb"),
+    "diff3": words("diff"),
+    "lsb_release": words("getopt tr cut cat sed"),
+    "service": words("basename grep sed"),
+    **dict.fromkeys(("fd", "fdfind"), words("ls")),
+}
+
+
+def planted_program(command: Command, place: CommandPlace, sought: Container[str] = ()) -> str | None:
+    """Return the program of a command, or one that it starts, that lies in a folder of PATH where tools may write, if
+    there is one. Names of folders without a slash at the beginning are for where the command runs. `sought`: `which`
+    said where they are."""
+    name = command.name or ""
+    plain = name.rpartition("/")[2]
+    names = [plain] if plain and (plain == name or plain in sought) else []
+    names += sorted(_STARTS.get(plain, ()))
+    for folder in place.program_folders:
+        for each in names:
+            path = f"{folder}/{each}"
+            if command.cwd is None and not os.path.isabs(folder):
+                return path
+            there = os.path.join(command.cwd or "", path)
+            if os.path.lexists(there) and not os.path.isdir(there):
+                return path
+    return None
+
+
+def chosen_program(name: str, command: Command, place: CommandPlace) -> str | None:
+    """Return what names a folder of the workspace with the program: a file of asdf or mise, if PATH has their shim of
+    it, and PYTHONPATH for pip, which loads its modules from there."""
+    if name.startswith("pip") and "PYTHONPATH" in os.environ:
+        return "PYTHONPATH"
+    if "/" in name or not is_shim(next(named_programs(name), "")):
+        return None
+    at = os.path.realpath(command.cwd or place.cwd)
+    while is_below(at, place.workspace):
+        try:
+            named = "path:" in text_of(f"{at}/.tool-versions")
+        except ConfigError:
+            named = True  # it is too large to be looked at
+        if named:
+            return os.path.relpath(f"{at}/.tool-versions", place.workspace)
+        at = os.path.dirname(at)
+    return None
