@@ -186,6 +186,18 @@ async def test_nothing_that_is_said_or_kept_has_a_secret(
             assert not leaks_in_bytes(path.read_bytes()), path
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp037", "cp500"])
+async def test_no_encoding_disguises_a_secret(box: Toolbox, tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "ws" / "keys.txt").write_text(f"key = {VALUE}\n")
+    (tmp_path / "ws" / "keys.bin").write_bytes(b"\xff\0\xff\0" + VALUE.encode() + b"\0" * (1 + len(VALUE) % 2))
+    (tmp_path / "ws" / "text").write_bytes(f"key = {VALUE}\nmore".encode(encoding))
+    for name, why in (("keys.txt", "the file is UTF-8"), ("keys.bin", "has a secret here")):
+        output = await box.call("read_file", {"path": name, "encoding": encoding})
+        assert output.is_error and why in output.for_llm
+    output = await box.call("read_file", {"path": "text", "encoding": encoding})
+    assert output.for_llm.startswith("1| key = [secret:") and "2| more" in output.for_llm
+
+
 async def test_commands_get_what_was_granted_and_cannot_show_it(box: Toolbox) -> None:
     command = (
         'printf %s "$GH_TOKEN" | wc -c; echo "$GH_TOKEN"; printf %s "$GH_TOKEN" | base64; env | grep -c FILED; true'

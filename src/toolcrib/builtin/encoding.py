@@ -22,6 +22,8 @@ _BOMS = (  # UTF-32 before UTF-16: the mark of UTF-32 begins with the mark of UT
 # Encodings in which the byte 0x0A is always a line end: lines can be counted without decoding.
 _PLAIN = ("utf-8", "ascii", "latin-1", "iso8859", "cp125", "koi8", "mac-roman")
 
+_NOT_OF_FILES = ("idna", "punycode", "undefined")
+
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
@@ -65,13 +67,16 @@ _BEYOND_ASCII = lazy_regex("[^\x00-\x7f]+")
 
 
 def named_encoding(name: str, sample: bytes = b"") -> Encoding:
-    """Return the encoding with a name, and with the byte order mark at the beginning of the file."""
+    """Return the encoding with a name, and with the byte order mark at the beginning of the file. Raises ToolError if
+    there is none, or if it would disguise a text in UTF-8: nobody would recognize the secrets in it."""
     try:
         found = codecs.lookup(name)
     except (LookupError, ValueError):
         raise ToolError(f"unknown encoding {name!r}; common ones: utf-8, utf-16, cp1252, latin-1, shift_jis") from None
-    if not getattr(found, "_is_text_encoding", True):
+    if not getattr(found, "_is_text_encoding", True) or found.name in _NOT_OF_FILES:
         raise ToolError(f"{name!r} is not a text encoding")
+    if sample and b"\0" not in sample and is_utf8(sample) and b"aZ09".decode(name, "replace") != "aZ09":
+        raise ToolError(f"the file is UTF-8; {name} would show other characters than it has")
     plain = {"iso8859-1": "latin-1", "utf-8-sig": "utf-8"}.get(found.name, found.name)
     for bom, marked in _BOMS:
         if sample.startswith(bom) and (marked == plain or marked.rpartition("-")[0] == plain):

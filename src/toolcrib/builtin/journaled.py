@@ -13,6 +13,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.recent import Recent
 from ..record.journal import Journal
+from .encoding import Encoding
 from .explain import call_id_of, still_wanted
 
 if TYPE_CHECKING:
@@ -93,3 +94,13 @@ class JournaledTools:
         why = None if self._redactor is None else self._redactor.lost_by(current, new)
         if why is not None:
             raise ToolError(f"{shown} was not changed: {why}")
+
+    def _refuse_hidden(self, text: str, encoding: Encoding, shown: str) -> None:
+        """Raise ToolError if the bytes of a text have a secret in ASCII: in the text nobody would recognize it."""
+        if encoding.plain or self._redactor is None:
+            return
+        raw = self._redactor.redact(text).encode(encoding.name, "replace").decode("latin-1")
+        if self._redactor.spans(raw, dumps=False):
+            raise ToolError(
+                f"{shown} has a secret here that {encoding.name} would not hide; read it without `encoding`"
+            )
