@@ -136,7 +136,7 @@ def test_the_environment_loads_nothing_of_a_workspace(tmp_path: Path) -> None:
         "NODE_OPTIONS": "-r x",
         "PERL5OPT": "-Mx", "RUBYOPT": "-rx", "BASH_ENV": "x", "ENV": "x", "BASH_FUNC_ls%%": "() { x; }", "PAGER": "x",
         "VIRTUAL_ENV": str(ws), "PATH": f"{ws / 'bin'}:bin:.:{opt}:{tmp_path / 'gone'}", "HOME": "/h", "LANG": "C",
-        "DOCKER_HOST": "unix:///x", "DISPLAY": ":0", "BROWSER": "x", "GIO_EXTRA_MODULES": str(ws), "QT_PLUGIN_PATH": "x",
+        "DOCKER_HOST": "unix:///x", "DISPLAY": ":0", "BROWSER": "x", "QT_PLUGIN_PATH": str(ws),
     }  # fmt: skip
     assert host_environment([ws], given) == {
         "PATH": str(opt), "HOME": "/h", "LANG": "C", "DOCKER_HOST": "unix:///x", "DISPLAY": ":0",
