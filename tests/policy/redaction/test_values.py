@@ -66,6 +66,28 @@ def test_lines_of_a_long_value() -> None:
     assert lines[1] not in redactor("\n".join(lines)).redact(f"only {lines[1]} here")
 
 
+FILES = {
+    "json": '{\n  "type": "user",\n  "client_x509_cert_url": "https://x.example/v1",\n  "key": "SEC-ret/0123+x=="\n}',
+    "json, a key in it": '{\n  "key": "-----BEGIN KEY-----\\nSEC-ret/0123+x==\\n-----END KEY-----\\n"\n}',
+    "yaml": "kind: Config\nx509_certificate: y\n- token: SEC-ret/0123+x==\n",
+    "netrc": "machine example.com\n  login bob\n  password SEC-ret/0123+x==\n",
+    "env": "A=1\nDB_URL='https://x.example/v1'\nexport DB_PASSWORD=SEC-ret/0123+x==\n",
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_secrets_in_a_file_of_credentials_are_masked_without_the_rest(file: str) -> None:
+    """`read_file` puts a number before each line, and `echo $X` makes blanks of the line ends."""
+    made, ordinary = (
+        redactor(FILES[file]),
+        "example.com client_x509_cert_url x509_certificate: https://x.example/v1 Config",
+    )
+    numbered = "\n".join(f"{n}| {line}" for n, line in enumerate(FILES[file].splitlines()))
+    for text in (numbered, " ".join(FILES[file].split()), "SEC-ret/0123+x=="):
+        assert "SEC-ret" not in made.redact(text) and "[secret:NAME]" in made.redact(text)
+    assert made.redact(ordinary) is ordinary
+
+
 def test_short_values_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"secrets\.PIN: the value has 4 characters"):
         Redactor().grant("PIN", "1234")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MIN_SECRET = 8
 """Minimum length of a granted value: a shorter one occurs in many texts by chance."""
-_LONG_LINE = 20
+_LONG_LINE, _LONG_WORD = 20, 12
 _MIN_TEXT = 8  # shorter texts are not checked: `a://b:c@d`
 _SHORT = 1_000  # characters; for longer texts RE2 alone is faster
 _ROUNDS = 4
@@ -40,6 +40,8 @@ _UNSEEN = lazy_regex(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufe
 _UNSEEN_WIDE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 # What ends a word of a shell, or begins a command in it.
 _SIGN = lazy_regex(r"[\s\0-\x20;&|<>(){}`'\"\\\x7f-\x9f]")
+# The words of a file of credentials (JSON, YAML, netrc), but not the names of its entries.
+_WORDS = lazy_regex(r"""[^\s"'`,;<>()\[\]{}=]++(?:={1,2}(?![^\s"'`,;]))?+(?!["']?\s*[:=])""")
 _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
 _FINDERS: tuple[tuple[str, Callable[[str], list[Span]]], ...] = (
@@ -337,7 +339,8 @@ def joined(text: str) -> str:
 
 
 def forms(value: str) -> set[str]:
-    """Return the forms in which a value may be written. For a value with several lines, also of each long line."""
+    """Return the forms in which a value may be written. For a value with several lines, also its long lines and words:
+    it is seldom shown as a whole, because numbers or signs come before its lines."""
     import html
 
     raw = value.encode("utf-8", "surrogateescape")
@@ -357,7 +360,16 @@ def forms(value: str) -> set[str]:
         for line in lines:
             if len(line) >= _LONG_LINE and " " not in line:
                 found |= {line, *_base64(line.encode("utf-8", "surrogateescape"))}
+        words = _WORDS.findall(value.replace("\\n", "\n"))  # a key in JSON
+        found |= {word for word in words if len(word) >= _LONG_WORD and _is_mixed(word)}
     return {form for form in found if len(form) >= MIN_SECRET}
+
+
+def _is_mixed(word: str) -> bool:
+    """Return whether a word is no ordinary one: it has two of digits, small letters and capitals. Addresses do not
+    count, nor the names of entries."""
+    kinds = [any(map(kind, word)) for kind in (str.isdigit, str.islower, str.isupper)]
+    return sum(kinds) > 1 and "://" not in word and not word.endswith(":")
 
 
 def _base64(raw: bytes) -> set[str]:
