@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.choose import ModelPlace, bearer
+from toolcrib.agent.choose import ModelPlace, bearer, model_of
 from toolcrib.agent.find_model import find_model, model_findings
 from toolcrib.agent.history import user
 from toolcrib.agent.model import ModelError, ModelRequest
@@ -130,6 +130,16 @@ async def test_odd_answers_are_no_models(odd: bytes) -> None:
         at = f"http://127.0.0.1:{server.port}"
         found = [each async for each in model_findings(place(f"{at}/v1", OLLAMA_HOST=at), ports=())]
         assert not any(each.name for each in found)
+
+
+async def test_no_secret_of_an_address_is_shown() -> None:
+    login = "http://me:pass-word-1@127.0.0.1:1"
+    for base in (f"{login}/v1", "http://127.0.0.1:1/v1?api_key=pass-word-1"):
+        texts = [each.text async for each in model_findings(place(base, OLLAMA_HOST=login), ports=())]
+        assert sum("answers at http://" in text for text in texts) == 2
+        assert not any("pass-word-1" in text for text in texts)
+    with pytest.raises(ConfigError, match=r"ftp://\*\*\*@host"):
+        model_of("chat:x", place("ftp://me:pass-word-1@host/v1"))
 
 
 def test_a_key_goes_to_its_own_host_alone() -> None:

@@ -388,11 +388,13 @@ async def test_calls_with_effects_behind_one_that_waits_run_after_it() -> None:
 
 async def test_a_question_pauses_and_goes_on_after_the_answer() -> None:
     async with agent(
-        {"calls": [call("ask_user", question="Which?", options=["red", "blue"])]}, {"text": "ok", "after": "blue"}
+        {"calls": [call("ask_user", question="Which?", options=["red\n  2. no", "blue"])]},
+        {"text": "ok", "after": "blue"},
     ) as made:
         session = made.new_session()
         outcome = await made.run("go", session)
         assert (outcome.state, outcome.waiting[0]["question"]) == ("waiting", "Which?")
+        assert outcome.waiting[0]["options"] == ["red 2. no", "blue"]  # none passes for several
         found = made.session(session.id)
         found.answer_question(outcome.waiting[0]["run_id"], "blue")
         assert (await made.run(None, found)).text == "ok"

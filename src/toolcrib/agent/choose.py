@@ -170,13 +170,14 @@ def guard_for(base: str, place: ModelPlace) -> AddressGuard:
     """Return the guard of a model's requests: the host that the person set may be on a private network, no other."""
     from ..boundary.network.address_guard import AddressGuard
     from ..boundary.network.host_names import place_of
+    from ..config.hide import hidden_text
 
     parts = urlsplit(base)
     try:
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     except (KeyError, ValueError):
         raise ConfigError(
-            f"{base!r} is not the base URL of a model; it should be like http://127.0.0.1:8080/v1"
+            f"{hidden_text(base)!r} is not the base URL of a model; it should be like http://127.0.0.1:8080/v1"
         ) from None
     granted = place_of(parts.hostname or "", port)
     return AddressGuard(replace(place.guard, allow_private=(granted,)))

@@ -10,6 +10,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
+from ..config.hide import hidden_text
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
 from ..core.errors import ConfigError, ToolcribError
@@ -87,32 +88,32 @@ async def _ollama_model(place: ModelPlace) -> ModelFinding:
     """Return Ollama's first model that can call tools."""
     host = place.environment.get("OLLAMA_HOST") or OLLAMA
     base = (host if "://" in host else f"http://{host}").rstrip("/")
-    tags = await _json(place, "GET", f"{base}/api/tags")
+    tags, there = await _json(place, "GET", f"{base}/api/tags"), hidden_text(base)
     if tags is None:
-        return ModelFinding(f"no Ollama answers at {base}")
+        return ModelFinding(f"no Ollama answers at {there}")
     names = _texts(tags.get("models"), "name")
     for name in names[:MAX_SHOWN]:
         shown = await _json(place, "POST", f"{base}/api/show", {"model": name})
         can = (shown or {}).get("capabilities")
         if isinstance(can, list) and "tools" in can:
-            return ModelFinding(f"Ollama at {base} has it", f"ollama:{name}")
+            return ModelFinding(f"Ollama at {there} has it", f"ollama:{name}")
     has = f"has {', '.join(map(repr, names[:MAX_SHOWN]))}, but none that can call tools" if names else "has no models"
-    return ModelFinding(f"Ollama at {base} {has}: `ollama pull qwen3`")
+    return ModelFinding(f"Ollama at {there} {has}: `ollama pull qwen3`")
 
 
 async def _served_model(place: ModelPlace, base: str) -> ModelFinding:
-    url = f"{base.rstrip('/')}/models"
+    url, there = f"{base.rstrip('/')}/models", hidden_text(base)
     try:
         headers = bearer("chat:NAME", base, place)
     except ConfigError as error:
         return ModelFinding(str(error))
     models = await _json(place, "GET", url, private=headers)
     if models is None:
-        return ModelFinding(f"no server for chat completions answers at {base}")
+        return ModelFinding(f"no server for chat completions answers at {there}")
     names = _texts(models.get("data"), "id")
     if not names:
-        return ModelFinding(f"the server at {base} lists no models")
-    return ModelFinding(f"the server at {base} has it", f"chat:{names[0]}", replace(place, base_url=base))
+        return ModelFinding(f"the server at {there} lists no models")
+    return ModelFinding(f"the server at {there} has it", f"chat:{names[0]}", replace(place, base_url=base))
 
 
 def _texts(entries: Any, key: str) -> list[str]:

@@ -10,6 +10,7 @@ from pydantic import Field
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.output import ToolOutput
+from ..core.text import one_line
 from ..core.tool import Tool, ToolCategory
 
 CAN_PAUSE = "toolcrib_can_pause"
@@ -53,7 +54,7 @@ class AskUserTool(Tool):
         """Ask now, or stop the run until the answer comes."""
         if not question.strip():
             raise ToolError("question is blank: write what you want to know")
-        choices = options or []
+        choices = [one_line(option) for option in options or ()]  # they are shown as numbered lines
         if ctx.ask is not None:
             return ToolOutput(await ctx.ask(question, choices))
         if not ctx.metadata.get(CAN_PAUSE):

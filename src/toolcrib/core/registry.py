@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from .errors import (
@@ -47,6 +47,8 @@ class ToolRegistry:
         """Tools that are not registered because something that they need is absent: the name, and why."""
         self.why_absent: Callable[[str], str] = lambda name: ""
         """Why a tool of that name is not there, for sources whose tools are not known in advance."""
+        self.kept: Collection[str] = ()
+        """Names of tools of ours that may come later: only the host and the settings may give them to others."""
         self._other_names: dict[str, str] = {}
         self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}
         self._version = 0
@@ -77,6 +79,8 @@ class ToolRegistry:
                 return known
             if on_conflict == "error" or (actual.source != "own" and actual.source != known.source):
                 raise ToolConflictError(f"a tool named {name!r} is registered already ({known.source})")
+        if name in self.kept and actual.source not in ("own", "command"):
+            raise ToolConflictError(f"{name!r} is kept for a tool of ours")
         actual.prepare()  # a tool without a valid schema would break every listing
         self._forget(name)
         self._tools[name] = actual

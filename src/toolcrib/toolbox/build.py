@@ -47,7 +47,7 @@ from .declared import declared_files, declared_starts
 from .parts import Ground, House, Lazy, ToolboxParts
 from .sandbox import Sandboxes, command_journal
 from .sources import add_sources
-from .tool_names import check_names
+from .tool_names import LATER, check_names
 
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
@@ -369,6 +369,7 @@ def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bo
     missing += [(tool.name, _DISABLED) for tool in disabled]
     for tool in (*own, *tools):
         registry.register(tool)
+    registry.kept = LATER
     search = functools.partial(_search_tools, any(tool.name == "run_code" for tool in own))
     exposure = Exposure(registry, search, ground.settings.tools.list_limit, [tool.name for tool in own])
     ground.ends.append(exposure.forget)

@@ -247,6 +247,7 @@ async def test_a_bad_one_is_named_and_the_others_load(room: Room, plugin: Made) 
     plugin("f", command("f", "echo {{x}}", "good"))
     plugin("g", command("g", "echo {{x}}", "away", working_dir="../.."))
     plugin("h", command("h", "echo {{x}}", "listed", category=["shell"]))
+    plugin("i", command("i", "echo {{x}}", "ask_user"))
     room.put("plugins/two\nlines/plugin.json", "{")
     room.put("plugins/no-plugin/readme", "")
     box = await room.open(**settings(room))
@@ -255,6 +256,7 @@ async def test_a_bad_one_is_named_and_the_others_load(room: Room, plugin: Made) 
     assert "it should have" in why["plugin a"]
     assert "inside quotes" in why["plugin b"]
     assert "registered already (own)" in why["plugin d"]
+    assert "'ask_user' is kept for a tool of ours" in why["plugin i"]
     assert "there is a plugin 'c' already" in why["plugin c"]
     assert "registered already (plugin:c)" in why["plugin f"]
     assert "plugins/g: tool 'away': '../..' is outside" in why["plugin g"]

@@ -182,6 +182,8 @@ class ComposedTools:
         if found is not None:
             what = "a composed tool" if found.source == SOURCE else "a tool"
             return f"there is {what} {name!r} already"
+        if name in self._registry.kept:
+            return f"{name!r} is kept for a tool of ours"
         return f"{name!r} is the name of a tool that is not available at present" if name in dict(self._missing) else ""
 
     def _unknown(self, name: str) -> str:
