@@ -55,7 +55,7 @@ def _refused(error: Exception) -> str:
     import jsonschema_rs
 
     found = getattr(error, "instance", None)
-    if not isinstance(found, str):
+    if not isinstance(found, str) or 'is not a "regex"' not in str(error):
         return ""
     if _compiles(found, jsonschema_rs.RegexOptions()):
         return f"its patterns take more than {MAX_COMPILED >> 20} MiB together; use fewer, or shorter repetitions"
