@@ -27,6 +27,7 @@ _VARIABLES = {
     "OPENSSL_CONF": _ONE, "OPENSSL_CONF_INCLUDE": _ONE, "OPENSSL_MODULES": _ONE, "OPENSSL_ENGINES": _ONE,
     "SSL_CERT_FILE": _ONE, "SSL_CERT_DIR": ":",  # which servers are believed
     "DOCKER_CONFIG": _ONE, "CONTAINERS_CONF": _ONE, "CONTAINERS_CONF_OVERRIDE": _ONE, "CONTAINERS_STORAGE_CONF": _ONE,
+    "JAVA_HOME": _ONE,  # servers get it
 }  # fmt: skip
 """Each names files, or folders from which anything is loaded; of a folder with libraries only those of the system."""
 
