@@ -280,3 +280,45 @@ def test_the_same_answer_as_the_validator_alone() -> None:
             except InvalidArguments:
                 fits = False
             assert fits is plain.is_valid(value)
+
+
+COMPARED = {
+    "enum of objects": ({"enum": [{"k": k} for k in range(4_000)]}, [{"k": 3_999}] * 16_000),
+    "enum of floats": ({"enum": [k + 0.5 for k in range(9_000)]}, [8_999.5] * 45_000),
+    "enum of integers": ({"enum": list(range(9_000))}, [8_999.0] * 45_000),
+    "enum of long integers": ({"enum": [2**63 + k for k in range(9_000)]}, [2**63 + 8_999] * 45_000),
+    "enum of all kinds": ({"enum": [*map(str, range(9_000)), {}]}, ["8999"] * 45_000),
+    "enum of lists": ({"enum": [[0] * 9 + [k] for k in range(900)]}, [[0] * 9 + [899]] * 4_500),
+    "constants": ({"anyOf": [{"const": [0] * 99 + [k]} for k in range(90)]}, [[0] * 99 + [89]] * 900),
+    "multiples": ({"allOf": [{"multipleOf": 5e-324}] * 60}, [1.7e308] * 45_000),
+    "multiples of long integers": ({"multipleOf": 0.01}, [10**4_000] * 16_000),
+    "limits of long integers": ({"minimum": 10**4_000}, [10**4_000] * 16_000),
+}
+
+
+@pytest.mark.parametrize(("items", "value"), COMPARED.values(), ids=COMPARED)
+def test_many_comparisons_are_bounded(items: Json, value: list[Any]) -> None:
+    made = raw({"type": "object", "properties": {"n": {"type": "array", "items": items}}})
+    assert in_time(lambda: made.validate_params({"n": value}))
+    few = value[:2] if abs(json.dumps(value[0]).count("0")) < 1_000 else []
+    assert made.validate_params({"n": few}) == []
+
+
+@pytest.mark.parametrize("form", [lambda n: n, lambda n: [n], lambda n: {"a": n}])
+@pytest.mark.parametrize("first", [2**60, 2**63, 10**25])
+def test_integers_that_look_equal_are_bounded(first: int, form: Callable[[int], Any]) -> None:
+    made = raw({"type": "object", "properties": {"n": {"type": "array", "uniqueItems": True}}})
+    assert in_time(lambda: made.validate_params({"n": [form(first + k) for k in range(20_000)]}))
+    assert made.validate_params({"n": [form(first + k) for k in range(400)]}) == []
+    assert made.validate_params({"n": [form(first)] * 2})
+    assert made.validate_params({"n": [form(k) for k in range(20_000)]}) == []
+
+
+def test_usual_constants_are_not_bounded() -> None:
+    codes = [None, *(f"c{n}" for n in range(4_000))]
+    prices = {"type": "object", "properties": {"c": {"enum": codes}, "p": {"type": "number", "multipleOf": 0.01}}}
+    made = raw({"type": "object", "properties": {"n": {"type": "array", "items": prices}}})
+    assert made.validate_params({"n": [{"c": "c3999", "p": 1.25}] * 15_000}) == []
+    assert in_time(lambda: made.validate_params({"n": [{"c": "C3999"}] * 45_000}))  # text that could be converted
+    levels = raw({"type": "object", "properties": {"n": {"items": {"enum": list(range(10))}}}})
+    assert levels.validate_params({"n": [9] * 50_000}) == []

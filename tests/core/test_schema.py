@@ -402,8 +402,10 @@ def test_raw_violations_have_paths() -> None:
             "count": {"type": "integer", "minimum": 1},
             "mode": {"enum": ["a", "b"]},
             "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]},
+            "names": {"type": "object", "propertyNames": {"enum": ["a", "b"]}},
         },
     }  # fmt: skip
+    assert wrong(raw(schema), {"meta": {"tag": 1}, "names": {"c": 1}}) == ['names: "c" is not one of "a" or "b"']
     assert set(wrong(raw(schema), {"meta": {"flags": [{}]}, "count": 0, "mode": "c", "either": "x"})) == {
         "missing required meta.tag",
         "meta.flags[0] should be a string, got {}",

@@ -4,7 +4,8 @@ A validator looks at one value once for each way that leads to it through the sc
 like apply several schemas to the same value, and what two of them say about the same property doubles again below.
 So 30 definitions that each name the previous one twice take 2³⁰ looks at one number, and an expression that is one of
 two kinds of expressions takes two to the power of its depth. Each pattern of `patternProperties` looks at each key.
-A schema without such ways and with few patterns is not walked again.
+A value is compared with each member of an `enum` until one is equal, and two lists value by value.
+A schema without such ways, and with few patterns and members, is not walked again.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from urllib.parse import urljoin
 from .dataclass import dataclass
 from .errors import ToolDefinitionError
 from .json_values import as_object, objects_of, value_at
-from .nesting import levels
+from .nesting import levels, long_integers
 from .violations import Json
 
 MAX_WAYS = 100_000
 """Most ways to one value at one place of the schema. With more, the schema is refused."""
 MAX_LOOKS = 2_000_000
 """Most looks in one validation: about 0.1 s."""
+MAX_BITS = 1024
+"""Bits of the longest integer that is checked, about as for a float. One of 4,000 digits takes 1 ms for each check."""
 FEW = 64
 """With at most this many looks at any value, the work is a small multiple of the value's size and needs no bound."""
 
@@ -36,15 +39,22 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _IN_PLACE = frozenset({*_LISTS, *_SINGLE, *_MAPS, *_REFERENCES})
 _DATA = frozenset({"const", "enum", "default", "examples"})
 _ANYTHING: Json = {}
+_EXACT = 40
+"""Looks that a number takes which is compared or divided exactly, as the validator does with floats and long integers:
+1 to 3 µs, and 27 µs for `multipleOf` at the ends of their range."""
 _META = ("http://json-schema.org/", "https://json-schema.org/")  # the validator knows these schemas itself
 
 
 @dataclass(frozen=True, slots=True)
 class WorkBound:
-    """How much work a schema makes: `most` looks at any one value, or as many as `graph` says for each level."""
+    """How much work a schema makes: `most` looks at any one value, or as many as `graph` says for each level.
+
+    `unique`: whether it compares the items of a list with each other (`uniqueItems`).
+    """
 
     most: int
     graph: Branching | None = None
+    unique: bool = False
 
     def work(self, value: Any) -> int:
         """Return the most looks that a validation of this value needs."""
@@ -53,6 +63,13 @@ class WorkBound:
             return sum(counts) * self.most
         return sum(count * self.graph.looks(level) for level, count in enumerate(counts))
 
+    def takes_too_long(self, value: Any) -> bool:
+        """Return whether a validation of this value could take more than MAX_LOOKS."""
+        long, longest = long_integers(value)
+        if longest > MAX_BITS or (self.unique and self.most * long**2 * 10 > MAX_LOOKS):
+            return True
+        return self.graph is not None and self.work(value) > MAX_LOOKS
+
 
 def work_bound(schema: Json, owner: str) -> WorkBound:
     """Return the bound for a schema that the validator accepts.
@@ -60,20 +77,37 @@ def work_bound(schema: Json, owner: str) -> WorkBound:
     Raises ToolDefinitionError if one value alone could take too much work.
     """
     keys: set[str] = set()
-    count = patterns = 0
+    count = more = 0
     for node in tables(schema):
         keys.update(node)
         count += 1
-        patterns += len(as_object(node.get("patternProperties")))
-    if not _IN_PLACE & keys and patterns <= FEW:
-        return WorkBound(1)
-    if count + patterns <= FEW and keys.isdisjoint(
-        _REFERENCES
-    ):  # each part of the schema looks at one place of a value
-        return WorkBound(count)
+        more += len(as_object(node.get("patternProperties"))) + _comparisons(node)
+    unique = "uniqueItems" in keys
+    if not _IN_PLACE & keys and more <= FEW:
+        return WorkBound(1, None, unique)
+    if count + more <= FEW and keys.isdisjoint(_REFERENCES):  # each part of the schema looks at one place of a value
+        return WorkBound(count + more, None, unique)
     graph = Branching(schema, owner)
     most = graph.most()
-    return WorkBound(most, graph if most > FEW else None)
+    return WorkBound(most, graph if most > FEW else None, unique)
+
+
+def _comparisons(node: Json) -> int:
+    """Return the looks that a schema takes to compare a value with its constants and to divide it."""
+    count = 0 if isinstance(node.get("multipleOf", 1), int) else _EXACT
+    options: Any = node.get("enum")
+    waiting: list[Any] = [node.get("const"), *(options if isinstance(options, list) else ())]
+    if all(member is None or isinstance(member, str | bool) for member in waiting):
+        return count  # the validator looks a text up in a table
+    while waiting:
+        member = waiting.pop()
+        if isinstance(member, dict):
+            waiting.extend(cast("Json", member).values())
+        elif isinstance(member, list):
+            waiting.extend(cast("list[Any]", member))
+        is_short = isinstance(member, int) and member.bit_length() < 64
+        count += 5 if is_short else _EXACT if isinstance(member, int | float) else 1
+    return count
 
 
 def tables(schema: Any) -> Iterator[Json]:
@@ -165,7 +199,7 @@ class Branching:
                 for other in rest:  # the schema of the rest is not asked about a part that is named
                     _add(counts, other, -number)
             self._count(len(named) + 1)
-        return _Place(sum(number for _, number in ways), found, others)
+        return _Place(sum(number * (1 + _comparisons(node)) for node, number in ways), found, others)
 
     def _ways(self, schema: Json) -> list[tuple[Json, int]]:
         """Return every schema that is applied to the same value, with the number of ways to it."""

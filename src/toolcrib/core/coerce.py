@@ -35,6 +35,7 @@ from .violations import JSON_TYPES, TYPE_KINDS, Json, kind_of, properties_of, re
 MAX_VISITS = 200_000
 """Most values that one coercion converts, about 0.3 s; the rest stay. A validator that is made for it counts as many as
 its schema has parts."""
+_OPTIONS_OF_A_VISIT = 16  # of an enum, which are all looked at
 MAX_AS_TEXT = 1e300
 """A larger number stays: infinity has no text in JSON, and Python refuses integers of more than 4300 digits."""
 FEW_WAYS = 8
@@ -150,7 +151,7 @@ class _Pass:
 
     def coerce(self, value: Any, schema: Any, depth: int) -> Any:
         node = resolve(schema, self._root)
-        self._left -= 1
+        self._left -= 1 + len(_options(node)) // _OPTIONS_OF_A_VISIT
         if not node or depth > 128 or self._left < 0:
             return value
         for key in ("anyOf", "oneOf"):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from .branching import MAX_LOOKS, WorkBound, tables, work_bound
+from .branching import WorkBound, tables, work_bound
 from .errors import ToolDefinitionError, Violation
 from .json_values import as_object
 from .violations import MAX_VIOLATIONS, Json, properties_of, raw_violations, resolve, unknown_key
@@ -102,24 +102,19 @@ def without_backtracking(schema: Json) -> tuple[Json, list[str]]:
 
 
 class CompiledSchema:
-    """A schema with its validator. `is_valid(value)` says whether JSON data fits; what takes too much work does not."""
-
-    is_valid: Callable[[Any], bool]
+    """A schema with its validator."""
 
     def __init__(self, schema: Json, validator: Any, bound: WorkBound) -> None:
         self._schema, self._validator, self._bound = schema, validator, bound
-        self.is_valid = validator.is_valid if bound.graph is None else self._is_valid_within
 
-    def _is_valid_within(self, value: Any) -> bool:
-        return not self._takes_too_long(value) and self._validator.is_valid(value)
-
-    def _takes_too_long(self, value: Any) -> bool:
-        return self._bound.graph is not None and self._bound.work(value) > MAX_LOOKS
+    def is_valid(self, value: Any) -> bool:
+        """Return whether JSON data fits. What takes too much work does not."""
+        return not self._bound.takes_too_long(value) and self._validator.is_valid(value)
 
     def violations(self, value: Any) -> list[Violation]:
         """Return what is wrong with a value that does not fit."""
-        if self._takes_too_long(value):
-            text = "arguments are too large or nested too deeply: their schema has alternatives within alternatives"
+        if self._bound.takes_too_long(value):
+            text = "arguments are too large, or nested too deeply, to be checked with their schema"
             return [Violation("", f"{text}; give less at once")]
         if self._bound.work(value) <= MANY_LOOKS:
             return raw_violations(self._validator.iter_errors(value), self._schema)

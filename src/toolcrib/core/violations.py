@@ -274,7 +274,8 @@ def _raw(error: Any, schema: Json) -> list[Violation]:
     name = path or "arguments"
     value = error.instance
     kind = error.kind
-    keyword = str(error.schema_path[-1]) if error.schema_path else ""
+    about_a_name = kind.name == "propertyNames"  # its path ends with the keyword that a name violates
+    keyword = str(error.schema_path[-1]) if error.schema_path and not about_a_name else ""
     if keyword == "required":
         missing = path_text([*location, kind.property])
         return [Violation(missing, f"missing required {missing}")]
