@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.host_files import host_file_at
+from toolcrib.boundary import named_by_variables
+from toolcrib.boundary.host_files import host_file_at, host_files_in
 from toolcrib.boundary.sandbox.protected_paths import ProtectedPaths
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have other variables")
@@ -19,6 +20,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return os.path.realpath(tmp_path)
 
 
+def given(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    monkeypatch.setattr(named_by_variables, "GIVEN", named_by_variables.paths_given(variables))
+
+
 def asks(root: str, name: str) -> bool:
     return host_file_at(root, f"{root}/{name}") is not None
 
@@ -26,8 +31,7 @@ def asks(root: str, name: str) -> bool:
 def test_libraries_of_the_system_are_not_replaced(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty entry of LD_LIBRARY_PATH is the folder that Toolcrib starts in; `late` is not there yet."""
     Path("lib").mkdir()
-    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{root}/lib:late;")
-    monkeypatch.setenv("LD_PRELOAD", f"libmine.so {root}/pre/x.so")
+    given(monkeypatch, LD_LIBRARY_PATH=f"/nowhere:{root}/lib:late;", LD_PRELOAD=f"libmine.so {root}/pre/x.so")
     for folder in ("", "lib/", "late/"):
         below = ("", "tls/", f"{MACHINE}/", f"tls/{MACHINE}/{MACHINE}/", "glibc-hwcaps/x/")
         assert all(asks(root, f"{folder}{each}libc.so.6") for each in below)
@@ -48,7 +52,7 @@ def test_what_a_variable_names_is_not_changed(variable: str, root: str, monkeypa
     Path("real").mkdir()
     Path("way").symlink_to("real")
     for value, named in ((f"{root}/own/it", "own/it"), ("own/it", "own/it"), ("way/it", "real/it"), ("way/it", "way")):
-        monkeypatch.setenv(variable, value)
+        given(monkeypatch, **{variable: value})
         assert asks(root, named)
         assert asks(root, f"{named}/below")
         assert not asks(root, "own/other")
@@ -56,16 +60,14 @@ def test_what_a_variable_names_is_not_changed(variable: str, root: str, monkeypa
 
 
 def test_of_several_paths_each_counts_and_none_outside_or_empty(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_PRELOAD", f"/usr/lib/a.so:{root}/b.so {root}/c.so:")
-    monkeypatch.setenv("OPENSSL_CONF", f"{root}/a:b")
+    given(monkeypatch, LD_PRELOAD=f"/usr/lib/a.so:{root}/b.so {root}/c.so:", OPENSSL_CONF=f"{root}/a:b")
     assert [asks(root, name) for name in ("b.so", "c.so", "a:b", "b", "other")] == [True, True, True, False, False]
 
 
 def test_a_link_in_the_place_of_a_folder_makes_what_it_leads_to_count(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", "lib")
-    monkeypatch.setenv("LD_AUDIT", "aud/x.so")
+    given(monkeypatch, LD_LIBRARY_PATH="lib", LD_AUDIT="aud/x.so")
     assert not asks(root, "out/libc.so.6")
     for link in ("lib", "aud"):
         Path(link).symlink_to("out")
@@ -75,10 +77,7 @@ def test_a_link_in_the_place_of_a_folder_makes_what_it_leads_to_count(
 
 
 def test_a_command_does_not_make_it(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolcrib.boundary.host_files import host_files_in
-
-    monkeypatch.setenv("LD_LIBRARY_PATH", "lib")
-    monkeypatch.setenv("OPENSSL_CONF", "o.cnf")
+    given(monkeypatch, LD_LIBRARY_PATH="lib", OPENSSL_CONF="o.cnf")
     guard = ProtectedPaths(root, frozenset())
     for each in host_files_in(root):
         guard.hold(each)

@@ -8,7 +8,7 @@ import itertools
 import os
 import platform
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,12 +37,20 @@ _KINDS = (("", "tls"), ("", "haswell", "xeon_phi", platform.machine()), ("", "av
           ("", platform.machine()))  # fmt: skip
 
 
+def paths_given(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the variables that name something, each with one of its paths."""
+    given = ((name, re.split(sign, environ[name])) for name, sign in _VARIABLES.items() if environ.get(name))
+    return tuple((name, path) for name, paths in given for path in paths if path or name == _LIBRARIES)
+
+
+GIVEN = paths_given(os.environ)  # when the process began: the next start has the same
+
+
 def named_by_variables(root: str, protected: Collection[str] = ()) -> tuple[HostFile, ...]:
-    """Return what variables of this process name in a folder (its real path), except in those that are `protected`
+    """Return what variables of this process named in a folder (its real path), except in those that are `protected`
     already. Relative paths are in the current folder: that of the next start is taken to be the same."""
-    named = [(name, path) for name in _VARIABLES for path in _paths(name) if name == _LIBRARIES or path]
     found: dict[HostFile, None] = {}
-    for variable, path in named:
+    for variable, path in GIVEN:
         if variable in _SEARCHED and "/" not in path:
             continue
         reason = _REASON.format(variable)
@@ -62,11 +70,6 @@ _REASON = (
 )
 
 
-def _paths(variable: str) -> list[str]:
-    given = os.environ.get(variable)
-    return re.split(_VARIABLES[variable], given) if given else []
-
-
 def _libraries(folder: str, reason: str, only: frozenset[str]) -> Iterator[HostFile]:
     """Yield the libraries in a folder that the loader would take instead of those of the system."""
     yield HostFile(f"{folder}/{_HWCAPS}", reason)
@@ -77,7 +80,7 @@ def _libraries(folder: str, reason: str, only: frozenset[str]) -> Iterator[HostF
 @functools.cache
 def _names_elsewhere(root: str) -> frozenset[str]:
     """Return the names, up to the first dot, of the libraries that Toolcrib may load from outside a folder."""
-    names = {path.split(".")[0] for variable in _SEARCHED for path in _paths(variable) if "/" not in path}
+    names = {path.split(".")[0] for variable, path in GIVEN if variable in _SEARCHED}
     with suppress(OSError):
         for line in Path("/etc/nsswitch.conf").read_text(errors="replace").splitlines():
             names.update(f"libnss_{word}" for word in line.partition("#")[0].split()[1:])  # they may be missing
