@@ -9,7 +9,7 @@ import mcp_types
 import pytest
 
 from toolcrib.core.errors import ToolError
-from toolcrib.sources.mcp.server_questions import answer
+from toolcrib.sources.mcp.server_questions import answer, is_web_page, labelled, signed
 
 
 class Person:
@@ -88,3 +88,27 @@ async def test_a_page_to_visit() -> None:
     person = Person()
     assert (await answer(params, "s", person)).action == "accept"
     assert "https://pay.example/x" in person.asked[0][0]
+
+
+def test_what_nobody_sees_in_a_question_is_written_out() -> None:
+    assert (
+        signed("s", "x" + "\n" * 300 + "\u200b\x1b[2Jy")
+        == "The MCP server s asks: x\n⟨299 empty lines⟩\n\\u200b\\x1b[2Jy"
+    )
+    properties = {
+        "a\u200b": {"type": "string", "title": "T\u202e", "description": "\x1b[1m", "enum": ["\u200b"]},
+        "b": {},
+    }
+    shown = labelled({"type": "object", "properties": properties, "required": ["b"]})
+    field = {"type": "string", "title": "T\\u202e", "description": "\\x1b[1m", "enum": ["\u200b"]}
+    assert shown == {"type": "object", "properties": {"a\u200b": field, "b": {}}, "required": ["b"]}
+    for odd in ({}, {"properties": 5}, {"properties": {"a": 5}}):
+        assert labelled(odd) == odd
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:x", "https://a\u202eb.example", "https://good.example\\@bad.example", "http://a b"]
+)
+def test_an_address_that_reads_in_two_ways_is_no_page_to_open(url: str) -> None:
+    assert not is_web_page(url)
+    assert is_web_page("HTTPS://example.com/ä?b=c#d")

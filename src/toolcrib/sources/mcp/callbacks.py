@@ -156,9 +156,11 @@ class Callbacks:
             return request
         params = request.params
         if isinstance(params, mcp_types.ElicitRequestURLParams) and not server_questions.is_web_page(params.url):
-            raise ToolError("a server may ask a person to open http and https addresses only")
-        message = server_questions.signed(self._config.name, params.message)
-        return request.model_copy(update={"params": params.model_copy(update={"message": message})})
+            raise ToolError("a server may ask a person to open plain http and https addresses only")
+        shown: dict[str, Any] = {"message": server_questions.signed(self._config.name, params.message)}
+        if isinstance(params, mcp_types.ElicitRequestFormParams):
+            shown["requested_schema"] = server_questions.labelled(params.requested_schema)
+        return request.model_copy(update={"params": params.model_copy(update=shown)})
 
     async def _ours(self, request: mcp_types.InputRequest, mine: InFlight | None) -> mcp_types.InputResponse:
         match request:

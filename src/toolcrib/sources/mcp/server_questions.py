@@ -16,6 +16,8 @@ from ...core.bound import safe
 from ...core.context import Ask
 from ...core.errors import ToolError
 from ...core.json_schema import compile_schema
+from ...policy.plain import shows
+from ...policy.preview import visible
 
 ACCEPT, DECLINE, SKIP = "accept", "decline", "(leave out)"
 MAX_MESSAGE = 2_000
@@ -24,12 +26,31 @@ TRIES = 3
 
 def signed(server: str, message: str) -> str:
     """Return a server's question with the name of the server in front."""
-    return f"The MCP server {server} asks: {safe(message)[:MAX_MESSAGE]}"
+    return f"The MCP server {server} asks: {visible(message)[:MAX_MESSAGE]}"
+
+
+def labelled(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a form with what nobody sees in its titles and descriptions written out. Names and values stay."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return dict(schema)
+    fields = cast("dict[str, Any]", properties)
+    return {**schema, "properties": {name: _labelled(field) for name, field in fields.items()}}
+
+
+def _labelled(field: Any) -> Any:
+    if not isinstance(field, dict):
+        return field
+    said = cast("dict[str, Any]", field)
+    return {**said, **{key: visible(str(said[key])) for key in ("title", "description") if said.get(key)}}
 
 
 def is_web_page(url: object) -> bool:
-    """Return whether a server may ask a person to open this: a program that opens it would obey another scheme."""
-    return str(url).lower().startswith(("http://", "https://"))
+    """Return whether a server may ask a person to open this: a program that opens it would obey another scheme, and
+    with invisible characters or a backslash it may read another host than a person."""
+    text = str(url)
+    plain = all(shows(each) and each not in " \\" for each in text)
+    return plain and text.lower().startswith(("http://", "https://"))
 
 
 async def answer(params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None) -> mcp_types.ElicitResult:
@@ -70,8 +91,8 @@ async def _field(name: str, field: Mapping[str, Any], required: bool, ask: Ask) 
     check = compile_schema(dict(field), name)
     options = _options(field)
     default = field.get("default")
-    label = safe(str(field.get("title") or name))
-    described = f": {safe(str(field['description']))[:MAX_MESSAGE]}" if field.get("description") else ""
+    label = visible(str(field.get("title") or name))
+    described = f": {visible(str(field['description']))[:MAX_MESSAGE]}" if field.get("description") else ""
     hint = f" [{json.dumps(default, ensure_ascii=False)}]" if default is not None else ""
     empty = () if required or not options else (SKIP,)
     question = f"{label}{described}{hint}"
