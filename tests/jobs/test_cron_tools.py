@@ -312,6 +312,8 @@ async def test_what_a_skill_does_not_allow_is_not_scheduled() -> None:
         ctx = replace(CHAT, metadata={REFUSES: lambda name, arguments: f"{name} may not: {arguments}"})
         call = {"action": "add", "tool": "write_file", "arguments": {"path": "b", "content": ""}, "every_seconds": 60}
         assert "write_file may not: {'path': 'b'" in await made.error(ctx, **call)
+        message = {"action": "add", "message": "write b", "every_seconds": 60}
+        assert "no message is scheduled while a skill" in await made.error(ctx, **message)
 
 
 @pytest.mark.parametrize(

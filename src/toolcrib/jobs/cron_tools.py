@@ -23,7 +23,7 @@ from ..core.tool import Tool, ToolCategory, tool
 from ..core.verdict import Judgement, all_of
 from .bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import Job, JobError
-from .job_tool import refusal, rights_of, unkept
+from .job_tool import limited, refusal, rights_of, unkept
 from .placing import placement
 from .schedule import At, Cron, ScheduleError, Timing, shown
 from .schedule_text import FORMS, timing_of
@@ -149,6 +149,8 @@ class Scheduling:
             raise ToolError("add needs either a message for the agent or a tool to call: give exactly one")
         rights = rights_of(self.box, ctx) if by_model else {}
         if call is None:
+            if limited(ctx):
+                raise ToolError("no message is scheduled while a skill that names tools is in use: give a tool to call")
             body = MessageBody(message or "", deliver=deliver, labels=wire, **rights)
             repeatable = True
         else:

@@ -207,12 +207,16 @@ def calls_of(box: Toolbox, session_id: str | None) -> Mapping[str, Any]:
 def refusal(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> str:
     """Return why the skills in use do not let a call run later; empty if they do. They cannot limit the calls of a
     script then."""
-    refuses = ctx.metadata.get(REFUSES)
-    if refuses is None:
-        return ""
-    if tool.name == "run_code" and refuses("", {}):
+    if tool.name == "run_code" and limited(ctx):
         return "run_code only runs directly while a skill that names tools is in use: its limits hold for the calls"
-    return refuses(tool.name, arguments)
+    refuses = ctx.metadata.get(REFUSES)
+    return "" if refuses is None else refuses(tool.name, arguments)
+
+
+def limited(ctx: ToolContext) -> bool:
+    """Return whether a skill that names tools is in use."""
+    refuses = ctx.metadata.get(REFUSES)
+    return refuses is not None and bool(refuses("", {}))
 
 
 def labels_of(box: Toolbox, status: JobStatus) -> Labels:
