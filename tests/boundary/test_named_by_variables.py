@@ -21,7 +21,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def given(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
-    monkeypatch.setattr(named_by_variables, "GIVEN", named_by_variables.paths_given(variables))
+    monkeypatch.setattr(named_by_variables, "given", lambda: named_by_variables.paths_given(variables))
 
 
 def asks(root: str, name: str) -> bool:

@@ -39,18 +39,21 @@ _KINDS = (("", "tls"), ("", "haswell", "xeon_phi", platform.machine()), ("", "av
 
 def paths_given(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the variables that name something, each with one of its paths."""
-    given = ((name, re.split(sign, environ[name])) for name, sign in _VARIABLES.items() if environ.get(name))
-    return tuple((name, path) for name, paths in given for path in paths if path or name == _LIBRARIES)
+    known = ((name, re.split(sign, environ[name])) for name, sign in _VARIABLES.items() if environ.get(name))
+    return tuple((name, path) for name, paths in known for path in paths if path or name == _LIBRARIES)
 
 
-GIVEN = paths_given(os.environ)  # when the process began: the next start has the same
+@functools.cache
+def given() -> tuple[tuple[str, str], ...]:
+    """Return those of this process. The next start is taken to have the same."""
+    return paths_given(os.environ)
 
 
 def named_by_variables(root: str, protected: Collection[str] = ()) -> tuple[HostFile, ...]:
     """Return what variables of this process named in a folder (its real path), except in those that are `protected`
     already. Relative paths are in the current folder: that of the next start is taken to be the same."""
     found: dict[HostFile, None] = {}
-    for variable, path in GIVEN:
+    for variable, path in given():
         if variable in _SEARCHED and "/" not in path:
             continue
         reason = _REASON.format(variable)
@@ -80,7 +83,7 @@ def _libraries(folder: str, reason: str, only: frozenset[str]) -> Iterator[HostF
 @functools.cache
 def _names_elsewhere(root: str) -> frozenset[str]:
     """Return the names, up to the first dot, of the libraries that Toolcrib may load from outside a folder."""
-    names = {path.split(".")[0] for variable, path in GIVEN if variable in _SEARCHED}
+    names = {path.split(".")[0] for variable, path in given() if variable in _SEARCHED}
     with suppress(OSError):
         for line in Path("/etc/nsswitch.conf").read_text(errors="replace").splitlines():
             names.update(f"libnss_{word}" for word in line.partition("#")[0].split()[1:])  # they may be missing
