@@ -361,3 +361,19 @@ async def test_no_more_notifications_wait_for_a_slow_client_than_fit() -> None:
     assert told == MAX_TELLING
     await mine.tell(send)
     assert told == MAX_TELLING + 1
+
+
+async def test_what_else_a_client_gets_waits_for_one_notification_of_a_call() -> None:
+    mine, wire, sent = InFlight("do", ToolContext(), ProgressTimeout(1, 1), "a"), asyncio.Lock(), list[str]()
+
+    async def send(what: str) -> None:
+        async with wire:  # in order, as a session's stream
+            await asyncio.sleep(0)
+            sent.append(what)
+
+    flood = [asyncio.create_task(mine.tell(lambda: send("log"))) for _ in range(100)]
+    await asyncio.sleep(0)
+    await send("answer")
+    assert sent.index("answer") <= 2
+    await asyncio.gather(*flood)
+    assert sent.count("log") == 100

@@ -111,16 +111,21 @@ class InFlight:
     """How many it has asked."""
     since: float = 0.0
     """When it last asked, by the clock of its loop."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _telling: int = 0
     _told: asyncio.Future[None] | None = None
 
     async def tell(self, send: Callable[[], Awaitable[object]]) -> None:
-        """Pass on a notification of the server during this call, unless too many still wait for its client."""
+        """Pass on a notification of the server during this call, unless too many still wait for its client.
+
+        One is sent at a time: what else this client gets waits for one at most, not for all of them.
+        """
         if self._telling >= MAX_TELLING:
             return
         self._telling += 1
         try:
-            await send()
+            async with self._turn:
+                await send()
         finally:
             self._telling -= 1
             if not self._telling and self._told is not None and not self._told.done():
