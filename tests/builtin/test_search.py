@@ -242,6 +242,12 @@ def test_grep_explains_bad_expressions(tools: SearchTools, pattern: str) -> None
         grep(tools, pattern)
 
 
+def test_grep_refuses_a_nul(tools: SearchTools) -> None:
+    for arguments in ({"pattern": "a\0b"}, {"pattern": "a", "glob": "*\0"}):
+        with pytest.raises(ToolError, match="cannot contain a NUL"):
+            grep(tools, **arguments)
+
+
 def test_grep_of_paths_that_are_not_there(tools: SearchTools) -> None:
     with pytest.raises(ToolError, match="File not found: nowhere"):
         grep(tools, "x", path="nowhere")

@@ -180,6 +180,8 @@ class SearchTools:
             hidden: Also search hidden files (never inside .git).
             no_ignore: Also search files that .gitignore excludes.
         """
+        if "\0" in f"{pattern}{glob}":
+            raise ToolError("a pattern cannot contain a NUL character")
         include, exclude = _name_filter(glob)
         query = Query(
             _MODES[output_mode],
