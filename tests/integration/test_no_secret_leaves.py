@@ -191,8 +191,10 @@ async def test_no_encoding_disguises_a_secret(box: Toolbox, tmp_path: Path, enco
     (tmp_path / "ws" / "keys.txt").write_text(f"key = {VALUE}\n")
     (tmp_path / "ws" / "keys.bin").write_bytes(b"\xff\0\xff\0" + VALUE.encode() + b"\0" * (1 + len(VALUE) % 2))
     (tmp_path / "ws" / "text").write_bytes(f"key = {VALUE}\nmore".encode(encoding))
-    for name, why in (("keys.txt", "the file is UTF-8"), ("keys.bin", "has a secret here")):
-        output = await box.call("read_file", {"path": name, "encoding": encoding})
+    with (tmp_path / "ws" / "large").open("wb") as file:
+        file.truncate(9 * 2**20)
+    for name, why in (("keys.txt", "has a secret"), ("keys.bin", "has a secret"), ("large", "at most 8,388,608")):
+        output = await box.call("read_file", {"path": name, "encoding": encoding, "byte_offset": 8})  # in the value
         assert output.is_error and why in output.for_llm
     output = await box.call("read_file", {"path": "text", "encoding": encoding})
     assert output.for_llm.startswith("1| key = [secret:") and "2| more" in output.for_llm

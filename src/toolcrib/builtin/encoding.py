@@ -39,6 +39,11 @@ class Encoding:
         """Whether a line feed is the single byte 0x0A, and this byte is always a line feed."""
         return self.name.startswith(_PLAIN)
 
+    @property
+    def disguises(self) -> bool:
+        """Whether it shows ASCII as other characters, in which nobody recognizes a secret: UTF-16, EBCDIC."""
+        return b"aZ09".decode(self.name, "replace") != "aZ09"
+
     def decode(self, data: bytes) -> str:
         """Return a whole file as text, in such a way that `encode` returns exactly the same bytes."""
         body = data[len(self.bom) :] if self.bom and data.startswith(self.bom) else data
@@ -67,16 +72,13 @@ _BEYOND_ASCII = lazy_regex("[^\x00-\x7f]+")
 
 
 def named_encoding(name: str, sample: bytes = b"") -> Encoding:
-    """Return the encoding with a name, and with the byte order mark at the beginning of the file. Raises ToolError if
-    there is none, or if it would disguise a text in UTF-8: nobody would recognize the secrets in it."""
+    """Return the encoding with a name, and with the byte order mark at the beginning of the file."""
     try:
         found = codecs.lookup(name)
     except (LookupError, ValueError):
         raise ToolError(f"unknown encoding {name!r}; common ones: utf-8, utf-16, cp1252, latin-1, shift_jis") from None
     if not getattr(found, "_is_text_encoding", True) or found.name in _NOT_OF_FILES:
         raise ToolError(f"{name!r} is not a text encoding")
-    if sample and b"\0" not in sample and is_utf8(sample) and b"aZ09".decode(name, "replace") != "aZ09":
-        raise ToolError(f"the file is UTF-8; {name} would show other characters than it has")
     plain = {"iso8859-1": "latin-1", "utf-8-sig": "utf-8"}.get(found.name, found.name)
     for bom, marked in _BOMS:
         if sample.startswith(bom) and (marked == plain or marked.rpartition("-")[0] == plain):

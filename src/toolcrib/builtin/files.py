@@ -156,9 +156,9 @@ class FileTools(JournaledTools):
             found = _encoding(st, sample, encoding, shown)
             if not sample:
                 return ToolOutput(f"({shown} is empty)")
+            self._refuse_disguise(fd, found, sample, shown)
             window = self._window(fd, found, offset, limit or DEFAULT_LINES, byte_offset, ctx)
         text, note = _render(window, found, sample, line_numbers)
-        self._refuse_hidden(text, found, shown)
         return ToolOutput("\n".join(part for part in (text, note, _footer(window)) if part))
 
     def _window(self, fd: int, found: Encoding, offset: int, limit: int, byte_offset: int, ctx: ToolContext) -> Window:

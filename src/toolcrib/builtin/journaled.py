@@ -13,13 +13,14 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.recent import Recent
 from ..record.journal import Journal
-from .encoding import Encoding
+from .encoding import Encoding, detect
 from .explain import call_id_of, still_wanted
 
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
 
 MAX_EDIT = 100 * 2**20  # larger files are not loaded into memory for editing or previews
+MAX_DISGUISED = 8 * 2**20
 _MAX_SEEN = 4096  # files over all sessions; the least recently used are forgotten
 
 
@@ -95,12 +96,16 @@ class JournaledTools:
         if why is not None:
             raise ToolError(f"{shown} was not changed: {why}")
 
-    def _refuse_hidden(self, text: str, encoding: Encoding, shown: str) -> None:
-        """Raise ToolError if the bytes of a text have a secret in ASCII: in the text nobody would recognize it."""
-        if encoding.plain or self._redactor is None:
+    def _refuse_disguise(self, fd: int, encoding: Encoding, sample: bytes, shown: str) -> None:
+        """Raise ToolError if a file, of which `sample` is the beginning, has a secret that an encoding which somebody
+        asked for would show as other characters."""
+        found = detect(sample)
+        if self._redactor is None or not encoding.disguises or (found is not None and found.name == encoding.name):
             return
-        raw = self._redactor.redact(text).encode(encoding.name, "replace").decode("latin-1")
-        if self._redactor.spans(raw, dumps=False):
+        if (size := os.fstat(fd).st_size) > MAX_DISGUISED:
             raise ToolError(
-                f"{shown} has a secret here that {encoding.name} would not hide; read it without `encoding`"
+                f"{shown} has {size:,} bytes; with {encoding.name} at most {MAX_DISGUISED:,} can be read, because they "
+                "are searched for secrets first"
             )
+        if self._redactor.spans(os.pread(fd, size, 0).decode("latin-1"), dumps=False):
+            raise ToolError(f"{shown} has a secret that {encoding.name} would not hide; read it without `encoding`")
