@@ -6,6 +6,7 @@ import pytest
 
 from toolcrib.agent.cost import Prices
 from toolcrib.agent.history import TokenUsage
+from toolcrib.agent.wires.shared import count
 
 USED = TokenUsage(1_000_000, 100_000, 400_000, 200_000)
 """Of the input 400,000 tokens were read from the cache, and 200,000 written to it."""
@@ -46,3 +47,14 @@ def test_the_list_of_genai_prices(name: str) -> None:
     assert whole is not None
     assert cached is not None
     assert 0 < cached < whole < 1
+
+
+def test_more_cached_tokens_than_tokens_have_a_price() -> None:
+    assert Prices().cost("openai:gpt-5", TokenUsage(5, 5, 10, 10)) == Prices().cost(
+        "openai:gpt-5", TokenUsage(20, 5, 10, 10)
+    )
+
+
+@pytest.mark.parametrize("reported", [True, -1, 1.5, "7", None, 10**40])
+def test_what_is_no_number_of_tokens_counts_as_none(reported: object) -> None:
+    assert (count(reported), count(7)) == (0, 7)

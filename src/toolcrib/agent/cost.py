@@ -41,7 +41,7 @@ def _listed(kind: str, name: str, usage: TokenUsage) -> float | None:
         return None
     prices: Any = genai_prices
     counted = prices.Usage(
-        input_tokens=usage.input,
+        input_tokens=max(usage.input, usage.cache_read + usage.cache_write),
         output_tokens=usage.output,
         cache_read_tokens=usage.cache_read or None,
         cache_write_tokens=usage.cache_write or None,

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "run_code": "the setting tools.code adds it; `toolcrib code FILE.py` runs a script without it",
 }
 """Tools of ours that a single call cannot have, and who has them."""
-LATER = (*ELSEWHERE, "create_tool", "cron", "schedule_task")
+LATER = (*ELSEWHERE, "create_tool", "cron", "final_answer", "schedule_task")
 """Tools of ours that are not in every toolbox: the agent and `toolcrib serve` add some, others need a setting."""
 
 
