@@ -48,6 +48,14 @@ async def test_the_oldest_is_asked_first_and_each_says_how_many_there_are(asked)
     assert shown[-1] == ("ap_4", 1, 1)
 
 
+async def test_a_closed_terminal_is_no_answer(asked, monkeypatch):
+    async def closed(self, prompt):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(TerminalApprover, "_line", closed)
+    assert await TerminalApprover()(request(1)) is None
+
+
 async def test_one_that_was_answered_elsewhere_leaves_the_queue(asked, capsys):
     shown, typed = asked
     door = TerminalApprover()

@@ -91,7 +91,7 @@ class TerminalApprover:
         self._answered = 0  # of the questions that waited together
         self._asking = asyncio.Lock()
 
-    async def __call__(self, request: ApprovalRequest) -> Decision:
+    async def __call__(self, request: ApprovalRequest) -> Decision | None:
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting[request.id] = request.created, turn
@@ -107,6 +107,8 @@ class TerminalApprover:
             if self._shown == request.id:
                 show.say("\n(this question no longer waits for an answer here)", "dim")
             raise
+        except OSError:  # the terminal was closed: that is no answer
+            return None
         finally:
             del self._waiting[request.id]
             if self._shown == request.id:
@@ -316,7 +318,8 @@ def _single_keys() -> Generator[bool]:
     try:
         yield True
     finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
 def _choices(offered: str, used: int) -> str:
