@@ -325,6 +325,21 @@ async def test_a_command_that_gemini_takes_out_of_its_shell_asks(host: Host) -> 
         assert await host.decides("run_shell_command", given) == expected, given
 
 
+async def test_a_line_that_sh_reads_in_another_way_asks_where_the_model_chooses_the_shell(host: Host) -> None:
+    rule = '[rules]\nallow = ["Bash(ls *)"]\ndeny = ["Bash(rm *)"]'
+    for config, line in (
+        ("", "[[ a || ./x ]]"),
+        (rule, "[[ a || ls ]]"),
+        (f'mode = "autonomous"\n{rule}', "[[ a > b ]]"),
+    ):
+        host.config.write_text(config)
+        decisions: list[str] = []
+        for host.name in ("claude", "codex"):
+            decisions.append(await host.decides("Bash", {"command": line}))
+        assert decisions == ["allow", "deny"], line
+    assert await host.decides("Bash", {"command": "ls -l | head"}) == "pass"
+
+
 async def test_what_gemini_searches_where_git_reads_the_search_in_another_way(host: Host) -> None:
     """Without ripgrep it starts `git grep PATTERN -- FILTER`, and where that fails `grep -r`."""
     host.name = "gemini"

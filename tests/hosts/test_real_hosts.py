@@ -225,10 +225,10 @@ class Place:
         for file in self.work.glob(".claude/*.json"):  # it has the path of ours
             file.write_text(file.read_text().replace(f"{self.own}/toolcrib", f"{self.home}/bin/toolcrib"))
 
-    def runs(self, command: str) -> str:
+    def runs(self, command: str, **more: str) -> str:
         """What the agent told its model of a command."""
         shell, argument = self.agent.shell
-        with Model({"name": shell, "arguments": {argument: command, "description": "It is a test."}}) as model:
+        with Model({"name": shell, "arguments": {argument: command, "description": "It is a test.", **more}}) as model:
             threading.Thread(target=model.serve_forever, daemon=True).start()
             known = {"model": model.address, "work": str(self.work)}
             for file, text in self.agent.files.items():
@@ -271,6 +271,15 @@ def test_a_hook_that_dies_blocks_where_it_is_closed(place: Place, script: str) -
     place.install("--closed")
     place.break_hook(script)
     place.runs("touch ran")
+    assert not (place.work / "ran").exists()
+
+
+@pytest.mark.parametrize("agent", ["codex"], indirect=True)
+def test_the_shell_that_a_model_chooses_runs_nothing_else(place: Place) -> None:
+    (place.work / "x").write_text("#!/bin/sh\ntouch ran\n")
+    (place.work / "x").chmod(0o755)
+    place.install()
+    assert "waits for a person" in place.runs("[[ a || ./x ]]", shell="sh")
     assert not (place.work / "ran").exists()
 
 

@@ -115,12 +115,12 @@ class CommandJudge:
         self._program_folders = tuple(each for each, at in real if not os.path.isabs(each) or within_any(at, roots))
 
     def judge(
-        self, command: str, cwd: str, *, bare: bool = False, held: bool = False, typed: bool = False
+        self, command: str, cwd: str, *, bare: bool = False, held: bool = False, typed: bool = False, sh: bool = False
     ) -> Judgement:
         """Judge a command in a folder. `bare`: without grants, sandbox and settings.
 
         `held`: a person sees the changes of the command before they are applied. `typed`: a running shell gets it as
-        its input.
+        its input. `sh`: this shell may read it.
         """
         from ..policy.shell.judge import changes_only_repositories, judge_command
         from ..policy.shell.parts import CommandPlace
@@ -129,7 +129,7 @@ class CommandJudge:
             return judge_command(command, CommandPlace(self.workspace, cwd, self._home), typed=typed)
         rules = self.rules
         place = self._place(cwd, held)
-        found = judge_command(command, place, typed=typed)
+        found = judge_command(command, place, typed=typed, sh=sh)
         if found.wall == "read" and not place.walled:
             found = replace(found, wall=None)
         asks = found.verdict == "ask" and found.rule == RULE_PROTECTED and place.contained and not held

@@ -16,7 +16,7 @@ from pydantic import Field
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import works
 from ..core.caller import name_of
-from ..core.context import COMMAND_ENDED, JOB, ToolContext, Wall
+from ..core.context import ANY_SHELL, COMMAND_ENDED, JOB, ToolContext, Wall
 from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import LABELS, ToolOutput
 from ..core.text import clip, one_line
@@ -308,7 +308,7 @@ class ShellTools:
         bare = bool(ctx.metadata.get("bare"))
         command = str(args.get("command", ""))
         direct, held = (None, False) if bare else self._runner.judged_effects()
-        found = self._judged.judge(command, cwd, bare=bare, held=held)
+        found = self._judged.judge(command, cwd, bare=bare, held=held, sh=bool(ctx.metadata.get(ANY_SHELL)))
         if found.verdict == "deny":
             return found
         if direct is not None:

@@ -62,6 +62,9 @@ COMMAND_ENDED = "toolcrib_command_ended"
 from what we say of it."""
 
 
+ANY_SHELL = "toolcrib_any_shell"
+"""A key in `ToolContext.metadata`: true if the command of this call may be read by `sh`, also where there is a bash."""
+
 SHARED = "toolcrib_shared_session"
 """A key in `ToolContext.metadata`: true if several clients may use this session id, because their protocol has no
 sessions. Then nothing is approved for the session, and repeated calls are not counted."""

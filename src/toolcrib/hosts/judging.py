@@ -21,7 +21,7 @@ from ..boundary.workspace import Workspace
 from ..builtin.search import SearchTools
 from ..core.bound import clean_id
 from ..core.call import Call
-from ..core.context import ToolContext
+from ..core.context import ANY_SHELL, ToolContext
 from ..core.errors import InvalidArguments, ToolcribError, ToolError
 from ..core.events import finished
 from ..core.finish import HINT, without_secrets
@@ -141,7 +141,10 @@ def _unknown(event: HostEvent, name: str = "", **more: Any) -> Tool:
 
 
 def _call(event: HostEvent, tool: Tool, arguments: dict[str, Any], box: Toolbox) -> Call:
-    ctx = ToolContext(channel=f"hook:{event.host}", session_id=_session_of(box, event), workspace=box.workspace.root)
+    ctx = ToolContext(
+        channel=f"hook:{event.host}", session_id=_session_of(box, event), workspace=box.workspace.root,
+        metadata={ANY_SHELL: event.host == "codex"},  # its model may choose the shell, and the event does not say it
+    )  # fmt: skip
     given = clean_id(event.call_id, box.registry.stages.redact)
     call_id = f"{event.host}:{given}" if given else box.registry.pipeline.new_id()
     call = Call(call_id, tool, "", ctx)

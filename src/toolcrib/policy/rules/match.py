@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ...core.context import ToolContext
+from ...core.context import ANY_SHELL, ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.text import wildcard
@@ -65,7 +65,8 @@ class JudgedCall:
         from ..shell.reading import read_script
 
         typed = self.tool.command_argument == "input"  # what a running command gets
-        return read_script(self.command or "", self.cwd, self.environment.home, typed=typed)
+        sh = bool(self.ctx.metadata.get(ANY_SHELL))
+        return read_script(self.command or "", self.cwd, self.environment.home, typed=typed, sh=sh)
 
     @functools.cached_property
     def subjects(self) -> tuple[Subject, ...]:

@@ -69,14 +69,16 @@ _ENDLESS = frozenset({"dev/zero", "dev/full", "dev/urandom", "dev/random"})
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only", wall="read")
 
 
-def judge_command(command: str, place: CommandPlace, depth: int = 0, *, typed: bool = False) -> Judgement:
+def judge_command(
+    command: str, place: CommandPlace, depth: int = 0, *, typed: bool = False, sh: bool = False
+) -> Judgement:
     """Return the judgement of a command line. Never raises: a command that cannot be judged is denied with a reason.
 
-    `typed`: a running shell gets it as its input."""
+    `typed`: a running shell gets it as its input. `sh`: this shell may read it."""
     try:
-        found = judge_script(read_script(command, place.cwd, place.home, typed=typed), place, depth)
+        found = judge_script(read_script(command, place.cwd, place.home, typed=typed, sh=sh), place, depth)
         if found.verdict == "ask" and _ARGUMENTS.search(command):
-            bare = judge_script(read_script(command, place.cwd, place.home, True, typed), place, depth)
+            bare = judge_script(read_script(command, place.cwd, place.home, True, typed, sh), place, depth)
             return bare if bare.verdict == "deny" else found
         return found
     except RecursionError:

@@ -38,11 +38,12 @@ _PLAIN_SET = lazy_regex(r"[-+](?:[eux]+o?|o)|errexit|nounset|xtrace|pipefail")
 
 
 @lru_cache(maxsize=512)
-def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bool = False) -> Script:
+def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bool = False, sh: bool = False) -> Script:
     """Return the commands that a line for `bash -c` may run in `cwd`, with the home directory `home`. Never raises.
 
     With `bare` the shell is assumed to have no arguments, as is usual; without it `$1` and `$@` are not known. `typed`:
-    it is no line for `bash -c`, but what a running shell gets as its input, of which a command may take a part.
+    it is no line for `bash -c`, but what a running shell gets as its input, of which a command may take a part. `sh`:
+    it may be a line for `sh -c`.
     """
     problem = _unreadable(command)
     if problem is not None and (problem.rule == "shell:long" or "\0" in command):
@@ -54,7 +55,7 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
     if problem is not None:  # reading continues: known harm counts in any case
         reader.problems[problem] = None
     try:
-        reader.text(command, only_sh())
+        reader.text(command, sh or only_sh())
         uncalled(reader)
         for each in reader.commands:
             if own is not None and each.stdin is own and takes_input(each):
