@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tracemalloc
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
@@ -656,6 +657,14 @@ class TestMemory:
         assert len(session.sources) <= MAX_CHARS // RESULT_CHARS
         asked = flow.question(post, {"url": "https://a.example"}, kept)
         assert asked is not None and asked.rule == "labels:full"
+
+    def test_a_result_that_is_never_kept_takes_no_memory(self):
+        kept, flow, text = ToolContext(session_id="s"), LabelFlow(), "a " * MAX_CHARS
+        tracemalloc.start()
+        flow.label(fetch, {}, ToolOutput(text), kept)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert flow._sessions["s"].full and peak < 4 * len(text)
 
     def test_what_is_read_again_and_again_counts_once(self):
         kept, flow = ToolContext(session_id="s"), LabelFlow()

@@ -140,6 +140,9 @@ class LabelFlow:
         if session.full:
             return
         text, shown = "\n".join(texts_of(output)), _shown(tool, arguments)
+        if len(text) > MAX_CHARS:  # to fold 60 MB of words would take 1 GB
+            session.full = True
+            return
         digest = _digest(f"{shown}\0{text}")
         if digest in session.sources:  # the same result again, for example from polling
             return
