@@ -1,5 +1,6 @@
 """Compressed bodies: every piece small, whatever it unpacks to; broken ones are said to be."""
 
+import asyncio
 import gzip
 import os
 import zlib
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.boundary.network.decoding import PIECE, BrokenEncoding, accepted, decoder
+from toolcrib.boundary.network.decoding import PIECE, BrokenEncoding, Turns, accepted, decoder
 from toolcrib.core.errors import ToolError
 
 zstd = pytest.importorskip("compression.zstd" if os.sys.version_info >= (3, 14) else "backports.zstd")
@@ -31,7 +32,7 @@ def unpack(name: str, data: bytes, step: int) -> bytes:
     found = bytearray()
     for start in range(0, len(data), step):
         for piece in decode(data[start : start + step]):
-            assert 0 < len(piece) <= PIECE
+            assert len(piece) <= PIECE
             found += piece
     return bytes(found)
 
@@ -82,3 +83,26 @@ def test_only_what_can_be_decoded_is_asked_for():
     assert accepted() == "gzip, deflate, br, zstd"
     for name in accepted().split(", "):
         decoder(name)
+
+
+@pytest.mark.parametrize(("name", "empty"), [("gzip", gzip.compress(b"")), ("zstd", b"P*M\x18" + bytes(4))])
+def test_streams_that_hold_nothing_are_seen_one_by_one(name, empty):
+    pieces = list(decoder(name)(empty * 1_000 + PACK[name](b"x")))
+    assert len(pieces) > 1_000
+    assert b"".join(pieces) == b"x"
+
+
+async def test_other_work_runs_between_many_small_parts():
+    seen = 0
+
+    async def other():
+        nonlocal seen
+        while True:
+            seen += 1
+            await asyncio.sleep(0)
+
+    running, turns = asyncio.create_task(other()), Turns()
+    for _ in range(10_000):
+        await turns.after(b"x")
+    running.cancel()
+    assert 100 < seen < 1_000

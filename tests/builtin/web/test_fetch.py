@@ -1,6 +1,7 @@
 """web_fetch against real servers on this machine: what it answers, what it refuses, and what bombs come to."""
 
 import asyncio
+import contextlib
 import gzip
 import json
 import zlib
@@ -313,6 +314,28 @@ async def test_a_bomb_is_cut_where_the_limit_is(web):
     got = await web.fetch(site.url(), settings)
     assert got["truncated"]
     assert got["body_cut_at_bytes"] == 1 << 20
+
+
+async def test_endless_parts_of_one_byte_are_cut(web):
+    async def chunks(_reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"1\r\na\r\n" * 100)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(chunks, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    web.ports.add(port)
+    got = await web.fetch(f"http://site.example:{port}/", WebSettings(fetch=FetchSettings(max_bytes=1 << 16)))
+    server.close()
+    await asyncio.sleep(0.1)  # until the server has seen it
+    assert got["truncated"] and 100 < got["body_cut_at_bytes"] < 1_000
+    nothing = gzip.compress(b"") * 20_000
+    site = web.page(nothing, "text/plain", headers={"Content-Encoding": "gzip"})
+    got = await web.fetch(site.url(), WebSettings(fetch=FetchSettings(max_bytes=1 << 18)))
+    assert got["truncated"] and got["body_cut_at_bytes"] == 0
 
 
 async def test_deep_and_endless_pages(web):

@@ -1,12 +1,14 @@
 """Decode compressed responses piece by piece, so that a decompression bomb costs no memory.
 
 Every decoder is a generator of pieces of at most 64 KiB: a caller that has enough stops asking, and the rest is never
-unpacked. gzip and deflate are always available; br and zstd only with the packages `brotli` and `backports.zstd` (in
-Python 3.14 and newer the standard library).
+unpacked. A server can send a million parts of one byte, or of compressed streams that hold nothing: see `Turns`. gzip
+and deflate are always available; br and zstd only with the packages `brotli` and `backports.zstd` (in Python 3.14 and
+newer the standard library).
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sys
 import zlib
@@ -17,11 +19,29 @@ from typing import Any
 from ...core.errors import ToolError
 
 PIECE = 64 * 1024
+TURN = 256 * 1024
+"""Bytes after which the event loop runs other work."""
+STEP = 4 * 1024
+"""What a part of an answer, or a decoded piece, counts for that besides its bytes: 64 take a few ms."""
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 
 Decoder = Callable[[bytes], Iterator[bytes]]
 """A decoder takes the next encoded bytes and yields the decoded ones in pieces. Raises ToolError for bytes that
 cannot be decoded."""
+
+
+class Turns:
+    """`await turns.after(data)` after each part and piece of an answer lets other work of the event loop run."""
+
+    def __init__(self) -> None:
+        self._since = 0
+
+    async def after(self, data: bytes) -> None:
+        """Count what was received or decoded."""
+        self._since += len(data) + STEP
+        if self._since > TURN:
+            self._since = 0
+            await asyncio.sleep(0)
 
 
 class BrokenEncoding(ToolError):
@@ -85,6 +105,8 @@ class _Zlib:
                 self._first = self._inner is None
                 self._inner = self._make(data)
             data = yield from self._some(data)
+            if data:
+                yield b""  # another stream follows
 
     def _some(self, data: bytes) -> Generator[bytes, None, bytes]:
         """Decode to the end of the data or of the stream. Return the bytes after the stream."""

@@ -28,8 +28,8 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 TRY_AGAIN = frozenset({429, 503})
 TRIES = 3
 MAX_PAUSE = 10.0  # seconds; if a server wants more, the model is informed instead
-YIELD_EVERY = 256 * 1024  # decoded bytes after which the event loop runs other work
 MAX_WORK = 4  # times the limit: how many bytes may be received for a body of that size
+PART = 512  # bytes that a part of a body counts for that besides its own, and a compressed stream in it
 
 Hop = Callable[["Target"], Awaitable[None] | None]
 """Called before each request, the first included. Raises ToolError for a target that the request must not go to."""
@@ -172,21 +172,22 @@ async def _send(
 
 async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
     """Return the decoded body up to the limit, and whether there is more of it."""
-    from .decoding import decoder
+    from .decoding import Turns, decoder
 
+    turns = Turns()
     decode = decoder(got.headers.get("Content-Encoding", ""))
     kept = bytearray()
-    wire = turn = 0
+    wire = 0
     async for part in got.aiter_raw():
         for piece in decode(part):
             kept += piece
             if len(kept) > most:
                 del kept[most:]
                 return bytes(kept), True
-            if len(kept) - turn > YIELD_EVERY:
-                turn = len(kept)
-                await asyncio.sleep(0)
-        wire += len(part)
+            wire += 0 if piece else PART
+            await turns.after(piece)
+        wire += len(part) + PART
+        await turns.after(part)
         if wire > MAX_WORK * most:  # it decodes to almost nothing
             return bytes(kept), True
     return bytes(kept), False

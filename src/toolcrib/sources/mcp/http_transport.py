@@ -18,7 +18,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ...boundary.network.address_guard import AddressGuard
-from ...boundary.network.decoding import accepted, decoder
+from ...boundary.network.decoding import Turns, accepted, decoder
 from ...boundary.network.dial import GuardedTransport
 from ...boundary.network.host_names import RULE_NAME
 from ...boundary.network.resolve import tls_context
@@ -190,11 +190,13 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            decode = decoder(self._encoding)
+            decode, turns = decoder(self._encoding), Turns()
             async for data in self._inner:
                 for piece in decode(data):
                     self._count(piece)
                     yield piece
+                    await turns.after(piece)
+                await turns.after(data)
         except ToolError as error:
             self._told(error)
             raise httpx2.DecodingError(str(error)) from error
