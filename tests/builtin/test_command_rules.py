@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary.host_file import HostFile
 from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
@@ -33,6 +34,16 @@ def test_deny_patterns_are_searched_in_lower_case_too(tmp_path: Path) -> None:
     assert judge(tmp_path, "cat SECRET", deny=deny) == ("deny", "exec:deny_patterns")
     assert judge(tmp_path, "cat Upper", deny=deny) == ("deny", "exec:deny_patterns")
     assert judge(tmp_path, "cat x", deny=deny)[0] == "allow"
+
+
+def test_a_yes_lets_a_command_change_what_the_question_was_about(tmp_path: Path) -> None:
+    """A program in the line could change what other servers run, too."""
+    a, b, c = (str(tmp_path / name) for name in ("a.py", "b.py", "c"))
+    files = (HostFile(a, "server A"), HostFile(c, "server A"), HostFile(b, "server B"))
+    judged = CommandJudge(str(tmp_path), CommandRules(host_files=files), unavailable, unavailable)
+    assert judged.lift("echo x > a.py; python3 build.py", str(tmp_path)) == {a, c}
+    assert judged.lift("echo x > a.py; rm b.py", str(tmp_path)) == {a, b, c}
+    assert judged.lift("python3 build.py", str(tmp_path)) is None
 
 
 def test_where_there_are_allow_patterns_every_segment_must_match_one(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -195,10 +195,25 @@ class CommandJudge:
 
         rule = self.judge(command, cwd).rule
         if rule == RULE_HOST_FILES:
-            return "host files"
+            return self._host_files_meant(command, cwd)
         if rule == RULE_PROTECTED and changes_only_repositories(command, self._place(cwd)):
             return None if re.search(r"\bpush\b", command) and runs_hooks(cwd) else ".git"
         return None
+
+    def _host_files_meant(self, command: str, cwd: str) -> frozenset[str]:
+        """Return the paths of the files that the host runs and that the question was about: those with a reason for
+        which this line asks. What a program in it does besides was not in the question."""
+        from ..policy.shell.judge import judge_command
+
+        place = self._place(cwd)
+        by_reason: dict[str, list[HostFile]] = {}
+        for each in place.host_files():
+            by_reason.setdefault(each.reason, []).append(each)
+
+        def asks(files: Sequence[HostFile]) -> bool:
+            return judge_command(command, replace(place, host_files=lambda: tuple(files))).rule == RULE_HOST_FILES
+
+        return frozenset(each.path for files in by_reason.values() if asks(files) for each in files)
 
     def _place(self, cwd: str, held: bool = False) -> CommandPlace:
         from ..policy.shell.parts import CommandPlace

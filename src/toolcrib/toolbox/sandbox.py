@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..record.state import StateFolder
 
 _SANDBOXED = frozenset({"own", "command"})
+_MAX_KEPT = 8  # sandboxes of approved commands
 """Sources of tools whose commands run in the sandbox; plugins' commands do so too."""
 
 
@@ -64,11 +65,12 @@ class Sandboxes:
 
             return select_closed(settings, own())
 
-        with_git = replace(settings, allow_protected=(*settings.allow_protected, ".git"))
-        lifted: dict[Lift, LazySandbox] = {
-            "host files": _lazy_sandbox(replace(settings, host_files_writable=True), root),
-            ".git": _lazy_sandbox(with_git, root),
-        }
+        @functools.lru_cache(_MAX_KEPT)
+        def lifted(lift: Lift) -> LazySandbox:
+            if lift == ".git":
+                return _lazy_sandbox(replace(settings, allow_protected=(*settings.allow_protected, lift)), root)
+            return _lazy_sandbox(replace(settings, host_files_writable=lift), root)
+
         return WalledSandboxes(own, lifted, LazySandbox(reading), LazySandbox(changing), LazySandbox(closed))
 
     def _denied_paths(self, name: Literal["Read", "Edit"]) -> Callable[[str], bool] | None:

@@ -91,8 +91,10 @@ def test_what_a_person_lets_a_command_change_is_not_kept_for_it(ws: Path) -> Non
     assert str(ws / "scripts") in running[0].read_only
     lifted = folders(ws, allow_protected=(".git",)).guards(ws)[0]
     assert not any("hooks" in path or "config" in path for path in lifted.read_only)
-    lifted = folders(ws, host_files_writable=True).guards(ws)[0]
+    lifted = folders(ws, host_files_writable=frozenset({str(ws / "scripts")})).guards(ws)[0]
     assert str(ws / "scripts") not in lifted.read_only and str(ws / "bare.git/hooks") in lifted.read_only
+    other = folders(ws, host_files_writable=frozenset({str(ws / "other")})).guards(ws)[0]
+    assert str(ws / "scripts") in other.read_only
 
 
 def test_what_was_removed_since_may_appear_again(ws: Path) -> None:

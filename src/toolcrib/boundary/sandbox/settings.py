@@ -108,8 +108,8 @@ class SandboxSettings(Section):
     """The secrets that the proxy puts into requests of one command."""
     host_files: Annotated[tuple[HostFile, ...], NotASetting()] = ()
     """Files that the host runs, besides our own environment: commands cannot change them."""
-    host_files_writable: Annotated[bool, NotASetting()] = False
-    """Whether commands may change those files all the same: for one that a person approved."""
+    host_files_writable: Annotated[frozenset[str], NotASetting()] = frozenset()
+    """The paths of files that the host runs, and that a command may change all the same: a person approved it."""
     denied: Annotated[Denied | None, NotASetting()] = None
     """`denied("Read")` returns a function that says which paths rules deny to read: commands cannot read them either.
     `denied("Edit")`: which they cannot change."""

@@ -148,20 +148,21 @@ class LazySandbox:
         return sandbox.active and not sandbox.domains
 
 
-Lift = Literal["host files", ".git"]
-"""What a person can let one command change: the files that the host runs, or the settings and hooks of repositories."""
+Lift = Literal[".git"] | frozenset[str]
+"""What a person can let one command change: the settings and hooks of repositories, or these files (`HostFile.path`)
+that the host runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalledSandboxes:
     """The sandboxes of the commands of one workspace, by what a command may do at most (`Wall`).
 
-    `own` is the sandbox of the settings. Those of `lifted` let a command also change what a person let it change,
+    `own` is the sandbox of the settings. `lifted` returns one in which a command may also change what a person let it,
     `reading` is for the wall `read`, `changing` for `workspace`, `closed` for `all`.
     """
 
     own: LazySandbox
-    lifted: Mapping[Lift, LazySandbox]
+    lifted: Callable[[Lift], LazySandbox] | None
     reading: LazySandbox
     changing: LazySandbox
     closed: LazySandbox
@@ -178,7 +179,7 @@ class WalledSandboxes:
         def none() -> Sandbox:
             raise SandboxUnavailable("This host gives its commands no wall for reading.")
 
-        return cls(own, {}, LazySandbox(none), LazySandbox(active), own)
+        return cls(own, None, LazySandbox(none), LazySandbox(active), own)
 
     def behind(self, wall: Wall | None, lift: Lift | None = None) -> LazySandbox:
         """Return the sandbox for a command with this wall; `lift` is what a person let it change."""
@@ -186,8 +187,8 @@ class WalledSandboxes:
             return self.reading
         if wall == "workspace":
             return self.changing
-        if lift is not None and lift in self.lifted:
-            return self.lifted[lift]
+        if lift is not None and self.lifted is not None:
+            return self.lifted(lift)
         return self.own if wall is None else self.closed
 
 

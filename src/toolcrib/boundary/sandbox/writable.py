@@ -139,7 +139,8 @@ class Writable:
                     f"chmod u+rwx {shlex.quote(closed)}"
                 )
         own, near = self._settings.host_files, (str(cwd), *found.known)
-        files = [] if self._settings.host_files_writable else host_files_in(str(root), own, near)
+        lifted = self._settings.host_files_writable
+        files = [each for each in host_files_in(str(root), own, near) if not within_any(each.path, lifted)]
         for each in (*files, *own_data_in(str(root))):
             found.hold(each)
         granted = map(os.path.realpath, self._settings.read_roots)  # the innermost root decides
@@ -147,9 +148,9 @@ class Writable:
             if path.startswith(f"{root}/"):
                 found.hold(HostFile(path, ""), shared=False)
         for file in kept:
-            lifted = self._settings.host_files_writable and not file.name
+            free = within_any(file.path, lifted) and not file.name
             there = os.path.lexists(file.path) or closed_above(file.path, str(root))
-            if file not in found.shared and not lifted and there:
+            if file not in found.shared and not free and there:
                 found.hold(file)
         found.denied, found.absolute = self._kept.denies, root != self._workspace
         with self._lock:
