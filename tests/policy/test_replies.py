@@ -128,6 +128,7 @@ def test_letters_that_only_look_like_a_yes_are_none(word):
         "\u0430\u0440_1\u04302b3\u04414d5\u0435",
         "\uff41\uff50\uff3f\uff11a2b3c4d5e",
         "ap\u2005_\u034f1a2b3c4d5e",
+        "ap_1a\u0323\u20dd2b3c4d5\u00e9",
     ],
 )
 def test_what_looks_like_a_number_is_removed_from_what_a_model_writes(alike):

@@ -71,8 +71,8 @@ def without_ids(text: str, asked: Collection[str] = ()) -> str:
     pass for a question of ours, and is no answer if a person sends it back or a channel echoes it. Where invisible or
     similar characters would only make a number look like one, the text comes back without them."""
     if not text.isascii():
-        bare = unicodedata.normalize("NFKC", "".join(each for each in text if each in " \n\t" or shows(each)))
-        bare = bare.translate(_ALIKE)
+        seen = unicodedata.normalize("NFKD", "".join(each for each in text if each in " \n\t" or shows(each)))
+        bare = "".join(each for each in seen if unicodedata.category(each)[0] != "M").translate(_ALIKE)
         if len(_ANY_ID.findall(bare)) > len(_ANY_ID.findall(text)):
             text = bare
     return _ANY_ID.sub(lambda found: found[0] if found["id"].lower() in asked else NOT_ASKED, text)
