@@ -16,7 +16,7 @@ from ..history import CallResult, Content, Image, ModelTurn, Text, TokenUsage
 from ..model import ModelError
 from .quirks import Quirks
 
-MOST_TOKENS = 10**12
+MAX_REPORTED = 10**12
 """A report of more tokens of one reply is a mistake."""
 _BLANK_RESULT = "(no output)"
 _NO_IMAGE = "(An image was here, but this model does not see images.)"
@@ -92,7 +92,7 @@ def event_body(data: str) -> dict[str, Any]:
 
 def count(value: Any) -> int:
     """Return a number of tokens; 0 for anything else."""
-    return value if type(value) is int and 0 < value <= MOST_TOKENS else 0
+    return value if type(value) is int and 0 < value <= MAX_REPORTED else 0
 
 
 def base64_of(image: Image) -> str:
