@@ -118,7 +118,9 @@ def test_every_entry_is_relative_reasoned_and_matches_itself():
     "path",
     [".env", "a/.env.local", "prod.env", "x/server.PEM", "id_rsa", "k/id_ed25519_work", ".ssh/config",
      ".aws/credentials", "etc/shadow", "terraform.tfstate", ".kube/config", "/home/u/.netrc", "service-account-1.json",
-     "a\nb/.env", ".aws/sso/cache/x.json", ".config/gh/hosts.yml"],
+     "a\nb/.env", ".aws/sso/cache/x.json", ".config/gh/hosts.yml", ".env-prod", "#.env#", ".dev.vars", "kubeconfig.yml",
+     "terraform.tfstate.backup", "client_secret_1.json", ".codex/auth.json", ".claude/.credentials.json", ".secrets",
+     ".m2/settings.xml", "p/.mozilla/firefox/x/logins.json", ".vault_pass.txt", ".config/rclone/rclone.conf"],
 )  # fmt: skip
 def test_sensitive(path):
     entry = sensitive_by(path)
@@ -128,7 +130,8 @@ def test_sensitive(path):
 @pytest.mark.parametrize(
     "path",
     [".env.example", "id_rsa.pub", "environment.py", "id_mapping.py", "src/id_test.go", "monkey.py", "a.environ",
-     "ssh/config", "kube/config", "pem", "keys.md", ".envs/readme.md"],
+     "ssh/config", "kube/config", "pem", "keys.md", ".envs/readme.md", ".env_example", "kubeconfig.go", "auth.json",
+     "templates/secret.yaml", "settings.xml", "secrets.py", "variables.tfvars", "password.go"],
 )  # fmt: skip
 def test_not_sensitive(path):
     assert sensitive_by(path) is None

@@ -19,36 +19,44 @@ class SensitiveName:
     reason: str
 
 
+_ENVIRONMENT = "environment files hold keys and passwords"
 _KEY = "it is a private key or a key store"
 _LOGIN = "it holds login data"
 _CLOUD = "it holds cloud credentials"
 
 # A pattern without `/` is matched against the file's name, one with `/` against the end of the whole path.
 _BY_REASON = (
-    ("environment files hold keys and passwords", (".env", ".env.*", ".env~", "*.env", ".envrc")),
+    (_ENVIRONMENT, (".env", ".env.*", ".env~", "*.env", ".envrc", ".env[-_]*", "#.env*#", ".dev.vars", ".dev.vars.*")),
     (_KEY, ("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk")),
     (_KEY, ("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "id_[!.]*", ".ssh/*", ".gnupg/*")),
+    (_KEY, ("key4.db", "wallet.dat", ".ethereum/keystore/*", ".config/solana/id.json", ".password-store/*")),
     (_LOGIN, (".netrc", "_netrc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".npmrc", ".pypirc")),
     (_LOGIN, (".docker/config.json", ".config/gh/hosts.yml", ".config/git/credentials", ".cargo/credentials*")),
-    (_LOGIN, (".gem/credentials", ".vault-token", "etc/shadow")),
+    (_LOGIN, (".gem/credentials", ".vault-token", "etc/shadow", ".dockercfg", ".vault_pass*", "logins.json")),
+    (_LOGIN, (".terraformrc", "credentials.tfrc.json", ".sentryclirc", "rclone.conf", ".composer/auth.json")),
+    (_LOGIN, (".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".m2/settings*.xml")),
     (
         "the environment and the memory of a process hold keys",
         ("proc/*/environ", "proc/*/mem", "proc/*/task/*/environ"),
     ),
     (_CLOUD, (".aws/credentials", ".aws/sso/cache/*", ".aws/cli/cache/*", ".azure/*", ".kube/config")),
     (_CLOUD, ("credentials.json", "service-account*.json", "service_account*.json")),
-    (_CLOUD, ("application_default_credentials.json",)),
-    ("Terraform state holds secrets in the clear", ("*.tfstate",)),
+    (_CLOUD, ("application_default_credentials.json", "client_secret*.json", "local.settings.json", ".s3cfg", ".boto")),
+    (_CLOUD, ("kubeconfig", "kubeconfig.y*ml", "*.kubeconfig", "gcloud/credentials.db", "gcloud/access_tokens.db")),
+    ("Terraform state holds secrets in the clear", ("*.tfstate", "*.tfstate.backup")),
     ("our own settings may hold keys", ("toolcrib/config.*",)),
     ("it says which configurations are trusted", ("toolcrib/trust.json",)),
     ("it holds a server's tokens", ("toolcrib/mcp/tokens/*",)),
     ("it is the record of every call", ("toolcrib/*/record.db*",)),
     ("its name says that it holds secrets", ("secrets.toml", "secrets.yml", "secrets.yaml", "secrets.json")),
+    ("its name says that it holds secrets", (".secret", ".secrets", "secret.json")),
+    ("its name says that it holds secrets", ("password.txt", "passwords.txt", "secrets*.tfvars")),
 )
 SENSITIVE_NAMES = tuple(SensitiveName(pattern, reason) for reason, patterns in _BY_REASON for pattern in patterns)
 
 # Templates without values, public halves, and source files that merely begin with `id_`.
-_HARMLESS_NAMES = (".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env", "*.pub")
+_HARMLESS_NAMES = (".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env", "*.pub",
+                   ".env[-_]example", ".env[-_]sample", ".env[-_]template", ".dev.vars.example")  # fmt: skip
 
 _SOURCE_SUFFIX = lazy_regex(r"id_(?!rsa|dsa|ecdsa|ed25519)[^/]*\.[a-z0-9]{1,5}\Z")
 
