@@ -41,7 +41,7 @@ class DoorsWall:
         """Return what to start instead of the command. Raises OSError if it cannot be prepared."""
         ruleset = landlock_calls.create_ruleset(landlock_calls.handled_files(self._rights))
         try:
-            rules = FileRules(ruleset, self._rights, (*map(os.path.realpath, self._hidden), *_disks()))
+            rules = FileRules(ruleset, self._rights, (*map(os.path.realpath, self._hidden), *disk_devices()))
             with os.scandir("/") as entries:
                 for entry in entries:
                     if not entry.is_symlink():
@@ -59,12 +59,17 @@ class DoorsWall:
         )
 
 
-def _disks() -> list[str]:
+# Kinds of devices by which disks are read, and where those are: also as characters, by commands of SCSI and NVMe.
+_DISKS = {"block": "/dev", "scsi_generic": "/dev", "nvme-generic": "/dev", "bsg": "/dev/bsg", "mtd": "/dev"}
+
+
+def disk_devices() -> list[str]:
     """Return the devices of disks, for a user who may open any of them."""
-    with unreadable:
-        if os.geteuid() == 0:
-            return [f"/dev/{name.replace('!', '/')}" for name in os.listdir("/sys/class/block")]
-    return []
+    found: list[str] = []
+    for kind, folder in _DISKS.items() if os.geteuid() == 0 else ():
+        with unreadable:
+            found += [f"{folder}/{name.replace('!', '/')}" for name in os.listdir(f"/sys/class/{kind}")]
+    return found
 
 
 def _confine(ruleset: int) -> None:
