@@ -146,6 +146,10 @@ def test_commands_are_undone_one_after_the_other(room: Room) -> None:
         saved = room.saver.save()
         (room.root / "a").write_text(f"{number}" * 300_000)
         room.saver.outcome(saved, replace(CTX, call_id=f"call_{number}"))
+    saved = room.saver.save()
+    shutil.copy(room.root / "a", room.root / "again")
+    os.replace(room.root / "again", room.root / "a")  # as `sed -i` does where it finds nothing
+    room.saver.outcome(saved, replace(CTX, call_id="call_4"))
     for number in (3, 2, 1):
         undo(room.journal, f"call_{number}")
         assert (room.root / "a").read_text().strip(f"{number - 1}") == ""

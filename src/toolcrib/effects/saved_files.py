@@ -232,11 +232,12 @@ class FileSaver:
             before = copy.lstat()
         except FileNotFoundError:
             raise ToolcribError("a command that ran at the same time covers it") from None
+        change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted or rewrote it")
         if now is not None and stat.S_ISREG(now.st_mode) and stat.S_ISREG(before.st_mode):
             same = now.st_size == before.st_size and stat.S_IMODE(now.st_mode) == stat.S_IMODE(before.st_mode)
             if same and self._has_same_content(path, copy):
+                journal.table.same_again(change, _identity(key), text(identity_of(now)))
                 return False
-        change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted or rewrote it")
         change.set_before(before)
         change.set_after(now)
         journal.table.same_again(change, _identity(key), text(identity_of(before)))
