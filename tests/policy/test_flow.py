@@ -387,6 +387,22 @@ async def test_what_destroys_asks_after_an_untrusted_read(tmp_path: Path, policy
         assert person.asked == ["delete_item", "delete_item"]
 
 
+async def test_a_yes_to_what_destroys_is_none_to_the_same_words_in_other_places(tmp_path: Path) -> None:
+    @tool(category="destructive")
+    async def replace(old: str, new: str, everywhere: bool = False) -> str:
+        """Put one thing in the place of another."""
+        return "replaced"
+
+    person = FakeApprover("yes", "no")
+    async with Toolbox.open(tmp_path, mode="autonomous", tools=[*TOOLS, replace], approve=person) as box:
+        await box.call("fetch", {"url": "https://blog.example/"})
+        for given in ({"old": "a", "new": "b"}, {"new": "b", "old": "a"}):
+            assert (await box.call("replace", given)).for_llm == "replaced"
+        for other in ({"old": "b", "new": "a"}, {"old": "a", "new": "b", "everywhere": True}):
+            assert (await box.call("replace", other)).error_kind == "denied"
+    assert len(person.asked) == 3
+
+
 async def test_a_short_id_counts_as_a_destination(tmp_path: Path) -> None:
     @tool(category="network_read")
     async def tickets() -> str:

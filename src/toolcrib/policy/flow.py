@@ -9,6 +9,7 @@ every sink after anything untrusted was read.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
@@ -315,7 +316,7 @@ def _digest(text: str) -> bytes:
 
 def _call(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """Return a name for one call of a tool that destroys, which no value can have."""
-    return "\0".join((tool.name, *sorted(value for _, value in strings(arguments))))
+    return f"{tool.name}\0{json.dumps(dict(arguments), sort_keys=True, default=str)}"
 
 
 def _ask(rule: str, reason: str) -> Judgement:
