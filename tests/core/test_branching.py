@@ -314,6 +314,22 @@ def test_integers_that_look_equal_are_bounded(first: int, form: Callable[[int], 
     assert made.validate_params({"n": [form(k) for k in range(20_000)]}) == []
 
 
+@pytest.mark.parametrize(
+    ("leaf", "value"),
+    [
+        ({"uniqueItems": True}, [[each] for each in range(40_000)]),
+        ({"pattern": "^[a-y]*$"}, "a" * 2_000_000),
+        ({"propertyNames": {"pattern": "^[a-y]*$"}}, {"a" * 2_000_000: 1}),
+    ],
+)
+def test_many_ways_to_one_long_value_are_bounded(leaf: Json, value: Any) -> None:
+    made = raw(doubled("allOf", 13, leaf))
+    assert in_time(lambda: made.validate_params({"n": value}))
+    assert made.validate_params({"n": []}) == []
+    alternatives = {"anyOf": [{"type": "string", "pattern": f"^{n}?[a-y]*$"} for n in range(80)]}
+    assert raw({"type": "object", "properties": {"n": alternatives}}).validate_params({"n": "a" * 2_000_000}) == []
+
+
 def test_usual_constants_are_not_bounded() -> None:
     codes = [None, *(f"c{n}" for n in range(4_000))]
     prices = {"type": "object", "properties": {"c": {"enum": codes}, "p": {"type": "number", "multipleOf": 0.01}}}

@@ -11,6 +11,8 @@ A schema without such ways, and with few patterns and members, is not walked aga
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
+from operator import mul
 from typing import Any, cast
 from urllib.parse import urljoin
 
@@ -26,6 +28,8 @@ MAX_LOOKS = 2_000_000
 """Most looks in one validation: about 0.1 s."""
 MAX_BITS = 1024
 """Bits of the longest integer that is checked, about as for a float. One of 4,000 digits takes 1 ms for each check."""
+TEXT = 1024
+"""Characters of a text that count as another value: a pattern takes 2 µs for them."""
 FEW = 64
 """With at most this many looks at any value, the work is a small multiple of the value's size and needs no bound."""
 
@@ -49,7 +53,7 @@ _META = ("http://json-schema.org/", "https://json-schema.org/")  # the validator
 class WorkBound:
     """How much work a schema makes: `most` looks at any one value, or as many as `graph` says for each level.
 
-    `unique`: whether it compares the items of a list with each other (`uniqueItems`).
+    `unique`: whether it compares the items of a list, and what they hold, with each other (`uniqueItems`).
     """
 
     most: int
@@ -58,10 +62,13 @@ class WorkBound:
 
     def work(self, value: Any) -> int:
         """Return the most looks that a validation of this value needs."""
-        counts = levels(value)
+        counts = levels(value, TEXT)
         if self.graph is None:
             return sum(counts) * self.most
-        return sum(count * self.graph.looks(level) for level, count in enumerate(counts))
+        looks = [self.graph.looks(level) for level in range(len(counts))]
+        if self.unique:  # each look at a list is one at all that it holds
+            looks = list(accumulate(looks, max))
+        return sum(map(mul, counts, looks))
 
     def takes_too_long(self, value: Any) -> bool:
         """Return whether a validation of this value could take more than MAX_LOOKS."""

@@ -100,14 +100,24 @@ def _below(level: list[Any]) -> list[Any]:
     return following
 
 
-def levels(value: Any) -> list[int]:
-    """Return how many values lie on each level of JSON data; the first is the value itself."""
+def levels(value: Any, text: int | None = None) -> list[int]:
+    """Return how many values lie on each level of JSON data; the first is the value itself.
+
+    With `text`, each so many characters of a text or key count as another value.
+    """
     counts: list[int] = []
     level: list[Any] = [value]
     while level:
-        counts.append(len(level))
+        counts.append(len(level) + (sum(_length(item) // text for item in level) if text else 0))
         level = _below(level)
     return counts
+
+
+def _length(item: Any) -> int:
+    """Return the characters of a text, or of the keys of a table."""
+    if isinstance(item, dict):
+        return sum(map(len, cast("Json", item)))
+    return len(item) if isinstance(item, str) else 0
 
 
 def is_deeper(value: Any, levels: int) -> bool:
