@@ -11,6 +11,7 @@ from toolcrib.boundary.launchers import looked_for_by
         ("mvn exec:java", "pom.xml"),
         ("dotnet run --project a", "Directory.Build.targets"),
         ("bunx a", ".npmrc"),
+        ("pipx run --spec a==1 srv", "srv"),
         ("./gradlew run", "gradle"),
         ("./mvnw exec:java", ".mvn"),
         ("task serve", "Taskfile.yml"),

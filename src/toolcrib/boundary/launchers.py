@@ -133,6 +133,7 @@ _VERSIONS = (
 """By these a version manager (asdf, mise, pyenv, rbenv …) chooses what its shims run; some can name a folder."""
 _MAX_NAMES = 20
 _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
+_RUNS_FILES = frozenset({"pipx"})  # a file of the name of the package comes first
 _PACKAGE = lazy_regex(r"((?:@[\w.-]+/)?[A-Za-z][\w.-]*)(?:@.*)?")
 
 
@@ -166,8 +167,14 @@ def _chosen_by(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _packages(texts: Sequence[str]) -> Iterator[str]:
-    """Yield where the package is whose program `npx` and the like run, if it is installed here."""
-    at = next((number for number, text in enumerate(texts, 1) if os.path.basename(text) in _RUNS_PACKAGES), len(texts))
-    operands = [found[1] for text in texts[at:] if (found := _PACKAGE.fullmatch(text))]
-    for name in operands[:2]:  # the second may be the program, after --package
+    """Yield where the package is whose program `npx` and the like run, if it is installed here, and the file that
+    `pipx run` takes for it."""
+    for name in _operands(texts, _RUNS_PACKAGES):
         yield from (f"node_modules/{name}", f"node_modules/.bin/{name.rpartition('/')[2]}")
+    yield from _operands(texts, _RUNS_FILES)
+
+
+def _operands(texts: Sequence[str], programs: frozenset[str]) -> list[str]:
+    at = next((number for number, text in enumerate(texts, 1) if os.path.basename(text) in programs), len(texts))
+    operands = [found[1] for text in texts[at:] if text != "run" and (found := _PACKAGE.fullmatch(text))]
+    return operands[:2]  # the second may be the program, after --package or --spec
