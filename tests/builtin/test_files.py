@@ -22,6 +22,17 @@ from toolcrib.core.text import in_lines
 from toolcrib.record.undoing import undo
 
 
+def test_a_name_with_a_line_end_is_not_changed(room):
+    """In a question it would be two lines: `delete a (1 byte)`, and whatever stands after it."""
+    name = "a (1 byte)\nb"
+    room.put(name, "x")
+    for tool, more in (("write_file", {"content": "x"}), ("edit_file", {"old_text": "x"}), ("delete_file", {})):
+        assert room.judge(tool, path=name, **more) == "deny"
+    patch = '--- "a/a (1 byte)\\nb"\n+++ "b/a (1 byte)\\nb"\n@@ -1 +1 @@\n-x\n+y\n'
+    assert room.judge("apply_patch", patch=patch) == "deny"
+    assert room.judge("read_file", path=name) is None
+
+
 async def test_a_small_file_with_numbers(room):
     room.put("a.txt", "one\ntwo\r\nthree")
     assert await room.ok("read_file", path="a.txt") == "1| one\n2| two\n3| three\n(End of file - 3 lines in all.)"

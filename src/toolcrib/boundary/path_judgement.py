@@ -100,6 +100,8 @@ def judge_path(
     try:
         place = ws.locate(path)
         if write:
+            if "\n" in place.shown:
+                return Judgement("deny", "a name with a line end would look like more than one in a question")
             verdict = _judge_write(ws, place, along)
             if verdict is not None:
                 return verdict

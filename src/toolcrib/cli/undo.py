@@ -42,14 +42,14 @@ def undo(
             done = undo_call(journal, call_id, force=force)
         except UndoConflict as error:
             for line in error.conflicts:
-                show.error(line)
+                show.error(plain_line(line))
             show.error("nothing was undone; --force undoes it anyway, and moves the present content to the trash")
             return FAILED
         if options.json:
             show.out_json({"call_id": done.call_id, "undo_id": done.undo_id, "lines": done.lines})
         else:
             for line in done.lines:
-                show.out(line)
+                show.out(plain_line(line))
             show.say(f"Call {done.call_id} is undone. `toolcrib undo {done.undo_id}` restores it.", "dim")
         return OK
 
