@@ -190,7 +190,9 @@ def test_a_shim_brings_the_files_that_choose_what_it_runs(tmp_path: Path, monkey
 
 
 def test_what_the_first_line_of_a_script_and_other_shells_name_counts(tmp_path: Path) -> None:
-    fill(tmp_path, "bunfig.toml", "more.fish")
+    fill(tmp_path, "bunfig.toml", "more.fish", "Main.class", "x.lua")
+    assert relative(tmp_path, ["java", "Main"]) == ["Main", "Main.class"]
+    assert "x.lua" in relative(tmp_path, ["lua", "-l", "x", "/opt/s.lua"])
     for name, text in (("s.ts", "#!/usr/bin/env bun\n"), ("s.fish", "source ./more.fish\n")):
         (tmp_path / name).write_text(text)
     assert {"bunfig.toml", "s.ts"} <= set(relative(tmp_path, ["./s.ts"]))

@@ -35,7 +35,7 @@ _CALLED = {
     "mcp": "Claude Code", "claude": "Claude Code", "github": "GitHub Copilot", "vscode": "VS Code",
     "envrc": "direnv", "mise": "mise", **{name[1:]: "A shell" for name in SHELL_STARTS},
 }  # fmt: skip
-_PLACE = "/"  # at the end of a word that counts only as a folder or a program
+_PLACE = "//"  # we put it at the end of a word that counts only as a folder or a program
 _STRING = lazy_regex(r"""\"((?:[^"\\\n]|\\.)*)"?\s*([:=]?)|'([^'\n]*)'|(?<![\w-])([\w-]+)[ \t]*=""")
 _RUN = lazy_regex(  # keys, in lower case, whose values are a command, a part of one, or the folder where it runs
     r"\w*command|args|\w*helper|bash|powershell|notify|install|start|setup-worktree.*|aws\w+|\w*cwd|dir(ectory)?"

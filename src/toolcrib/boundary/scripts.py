@@ -62,7 +62,7 @@ _PYTHON = lazy_regex(r"(?:python|pypy|uv)[\d.]*")
 _FROM_HERE = lazy_regex(r"-[A-Za-z]*[mc].*|--module|\.")  # options and operands that make Python look in this folder
 _HERE = lazy_regex(r"\$\{(?:OLD)?PWD\}|\$(?:OLD)?PWD\b|\$\(pwd\)|`pwd`|~[+-](?=/)")
 _BEHIND_UNKNOWN = lazy_regex(r"(?:\$\w+|[)}`\"'])(/[^\s;&|<>()\"'`$={},]+)")  # "${PWD%/}/a", "$(git rev-parse …)"/a
-_ENDS = (".py", *JS[:3], ".json", ".node", *JS[3:])  # that a program adds to a name
+_ENDS = (".py", *JS[:3], ".json", ".node", *JS[3:], ".class", ".lua")  # that a program adds to a name
 _NAME = lazy_regex(r"\w+(?:\.\w+)*")
 _SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml")
 _MODULE = lazy_regex(r"(?:(?<![\w./:-])|(?<=-[A-Za-z]))([^\W\d]\w*(?:\.[^\W\d]\w*)*)(:[^\W\d])?")  # `srv.app`, `a:b`
