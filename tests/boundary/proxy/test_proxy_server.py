@@ -7,6 +7,7 @@ import base64
 import contextlib
 import gc
 import socket
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -227,6 +228,28 @@ async def test_a_broken_body_is_refused_while_the_server_waits() -> None:
         head = f"POST http://good.test:{w.good.port}/ HTTP/1.1\r\nHost: good.test:{w.good.port}\r\n"
         assert status(await w.send(f"{head}Transfer-Encoding: chunked\r\n\r\nxyz\r\n".encode())) in (400, 502)
         await w.send(f"{head}Content-Length: 100\r\n\r\nhalf".encode(), end=True)  # ends, and does not wait
+
+
+@pytest.mark.parametrize("part", [b"1\r\na\r\n", b""])
+async def test_other_work_runs_between_the_small_parts_of_an_answer(part: bytes) -> None:
+    early = b"HTTP/1.1 103 Hints\r\n\r\n" * (0 if part else 5_000)
+    answer = early + b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + part * 20_000 + b"0\r\n\r\n"
+    longest = 0.0
+
+    async def other() -> None:
+        nonlocal longest
+        while True:
+            begun = time.thread_time()
+            await asyncio.sleep(0)
+            longest = max(longest, time.thread_time() - begun)
+
+    async with world(answer=answer) as w:
+        running = asyncio.create_task(other())
+        url, host = f"http://good.test:{w.good.port}/", f"good.test:{w.good.port}"
+        got = await w.send(f"GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode(), end=True)
+        running.cancel()
+    assert got.endswith(b"0\r\n\r\n")
+    assert longest < 0.05
 
 
 async def test_an_early_answer_counts() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import h11
 
 from ...core.dataclass import dataclass
+from ..network.decoding import Turns
 from .request_head import PIECE, BadRequest, Inbox, ProxyRequest, passed_on
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class Forwarded:
         return self.conn.our_state is h11.DONE and self.conn.their_state is h11.DONE
 
     async def _send_body(self) -> None:
+        turns = Turns()
         while True:
+            await turns.after(b"")
             try:
                 event = self.conn.next_event()
             except h11.RemoteProtocolError as error:
@@ -111,7 +114,9 @@ class Forwarded:
 
     async def _receive(self) -> bool:
         """Forward the answer. Return whether the server switched protocols, so that HTTP ends here."""
+        turns = Turns()
         while True:
+            await turns.after(b"")
             event = self._up.next_event()
             if event is h11.NEED_DATA:
                 async with asyncio.timeout(self.idle):
