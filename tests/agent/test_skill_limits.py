@@ -159,7 +159,8 @@ async def test_the_calls_of_a_script_are_limited_too(home: Path) -> None:
     (home / "c.json").write_text('{"tools": {"code": true}}')
     code = "print(await read_file('a.txt'))\ntry:\n    await write_file('b', '')\nexcept PermissionError as error:\n"
     calls = call("run_code", code=f"{code}    print(error)")
-    model = ScriptedModel([{"calls": [READ]}, {"calls": [calls]}, {"text": "done"}])
+    unseen = call("run_code", code="print(await read_skill(name='look'))")
+    model = ScriptedModel([{"calls": [unseen]}, {"calls": [READ]}, {"calls": [calls]}, {"text": "done"}])
     (home / "work").mkdir()
     (home / "work/a.txt").write_text("alpha")
     async with (
@@ -168,8 +169,9 @@ async def test_the_calls_of_a_script_are_limited_too(home: Path) -> None:
     ):
         session = made.new_session()
         await made.run("go", session)
-        results = session.entries[4]
-        assert isinstance(results, ResultTurn)
+        first, results = session.entries[2], session.entries[6]
+        assert isinstance(first, ResultTurn) and isinstance(results, ResultTurn)
+        assert "`read_skill` used when not defined" in first.results[0].text
         assert "alpha" in results.results[0].text and "allows only run_code, read_file" in results.results[0].text
         nameless = ModelCall("", "", "{}")  # so a script that would run later can be refused
         assert made.skill_limits.refusal(session.entries, nameless, box.context)

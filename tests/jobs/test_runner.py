@@ -191,6 +191,19 @@ async def test_what_a_skill_does_not_allow_is_not_started() -> None:
         assert (started.error_kind, started.for_llm.splitlines()[0]) == ("denied", "launch may not: {'what': 'a'}")
 
 
+async def test_no_job_reads_a_skill_because_its_limits_would_not_begin() -> None:
+    @tool(category="memory", name="read_skill")
+    def read_skill(name: str) -> str:
+        """Read a skill."""
+        return name
+
+    async with jobs(yes=True) as made:
+        made.box.registry.register(read_skill)
+        given = {"action": "start", "tool": "read_skill", "arguments": {"name": "a"}}
+        started = await made.box.call("job", given, ToolContext(session_id="s1"))
+        assert (started.error_kind, started.for_llm.partition(":")[0]) == ("denied", "read_skill only runs directly")
+
+
 @pytest.mark.parametrize("limited", [True, False])
 async def test_a_script_is_no_job_while_a_skill_limits_its_calls(limited: bool) -> None:
     @tool(category="memory", name="run_code")

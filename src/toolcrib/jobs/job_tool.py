@@ -206,7 +206,9 @@ def calls_of(box: Toolbox, session_id: str | None) -> Mapping[str, Any]:
 
 def refusal(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> str:
     """Return why the skills in use do not let a call run later; empty if they do. They cannot limit the calls of a
-    script then."""
+    script then. A skill that a job reads would limit nothing."""
+    if tool.name == "read_skill":
+        return "read_skill only runs directly: the limits of a skill begin there"
     if tool.name == "run_code" and limited(ctx):
         return "run_code only runs directly while a skill that names tools is in use: its limits hold for the calls"
     refuses = ctx.metadata.get(REFUSES)

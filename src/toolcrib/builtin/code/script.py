@@ -40,7 +40,7 @@ NAME = "run_code"
 MAX_CODE = 100_000  # characters
 MAX_PREVIEW = 1_000  # characters of each question when all are shown together
 MAX_DIAGNOSTICS = 4_000  # characters of what the checker of types says
-NOT_CALLED = frozenset({NAME, "ask_user", "search_tools", "call_tool"})
+NOT_CALLED = frozenset({NAME, "ask_user", "read_skill", "search_tools", "call_tool"})
 """Tools that a script has no function for: they are for the model itself."""
 
 P = ParamSpec("P")
