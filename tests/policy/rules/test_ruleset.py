@@ -277,6 +277,7 @@ def test_denied_commands_and_allowed_ones(room):
     assert room.verdict(rules, "exec_session", input="git push\n") == "deny"
     assert room.verdict(rules, "exec_session", input="git status\n") is None
     assert room.verdict(rules, "exec_session", input="read line\n") == "ask"  # it would take a line of later input
+    assert room.verdict(rules, "exec_session", input="[[ a || git${IFS}push ]]\n") == "ask"  # `sh` would run it
 
 
 def test_a_rule_that_may_apply_says_so(room):

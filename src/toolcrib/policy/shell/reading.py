@@ -55,7 +55,7 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
     if problem is not None:  # reading continues: known harm counts in any case
         reader.problems[problem] = None
     try:
-        reader.text(command, sh or only_sh())
+        reader.text(command, sh or typed or only_sh())  # `sh` may be the running shell
         uncalled(reader)
         for each in reader.commands:
             if own is not None and each.stdin is own and takes_input(each):
