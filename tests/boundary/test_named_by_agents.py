@@ -83,6 +83,16 @@ def test_what_start_files_of_a_shell_name_is_found(tmp_path: Path, monkeypatch: 
     assert "env" in named(tmp_path / "dotfiles")
 
 
+def test_a_program_of_that_name_in_a_folder_of_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An activated environment: the agent would run it instead of the one meant."""
+    monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:/usr/bin")
+    put(tmp_path / ".gemini/settings.json", HOOK % "toolcrib hook gemini")
+    assert ".venv/bin/toolcrib" in named(tmp_path)
+    assert ".venv/bin/other" not in named(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert named(tmp_path) == {}
+
+
 def test_nothing_else_counts(tmp_path: Path) -> None:
     """Rules, prompts, folders, package managers, what is protected anyway, and what lies outside."""
     for name in ("src/a.py", "package.json", "README.md", "Makefile", ".claude/hooks/x.sh"):

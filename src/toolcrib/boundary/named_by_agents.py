@@ -36,6 +36,7 @@ _CALLED = {
     "envrc": "direnv", "mise": "mise", **{name[1:]: "A shell" for name in SHELL_STARTS},
 }  # fmt: skip
 _PLACE = "//"  # we put it at the end of a word that counts only as a folder or a program
+_PROGRAM = lazy_regex(r"[\w.+-]*\w[\w.+-]*")
 _STRING = lazy_regex(r"""\"((?:[^"\\\n]|\\.)*)"?\s*([:=]?)|'([^'\n]*)'|(?<![\w-])([\w-]+)[ \t]*=""")
 _RUN = lazy_regex(  # keys, in lower case, whose values are a command, a part of one, or the folder where it runs
     r"\w*command|args|\w*helper|bash|powershell|notify|install|start|setup-worktree.*|aws\w+|\w*cwd|dir(ectory)?"
@@ -117,8 +118,17 @@ def _words(path: str, *_state: int) -> tuple[str, ...]:
     return tuple(found)[:_MAX_WORDS]
 
 
+@functools.lru_cache(100)
+def _on_path(root: str, path: str) -> tuple[str, ...]:
+    folders = (os.path.abspath(each or ".") for each in path.split(os.pathsep))
+    return tuple(dict.fromkeys(each for each in folders if beneath(each, root) and each != root))
+
+
 def _files(words: Iterable[str], bases: list[str], root: str) -> Iterator[str]:
-    """Yield the paths in a root that words mean, seen from these folders and from those that they name."""
+    """Yield the paths in a root that words mean, seen from these folders and from those that they name, and programs of
+    their names in folders of PATH there."""
+    for folder in _on_path(root, os.environ.get("PATH", "")):
+        yield from (f"{folder}/{word}" for word in words if _PROGRAM.fullmatch(word))
     for base in bases:  # it grows
         for word in words:
             path = path_in(base, word) if "/" in word or word[0] in ".~" else f"{base}/{word}"
