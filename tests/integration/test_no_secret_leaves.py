@@ -200,6 +200,14 @@ async def test_no_encoding_disguises_a_secret(box: Toolbox, tmp_path: Path, enco
     assert output.for_llm.startswith("1| key = [secret:") and "2| more" in output.for_llm
 
 
+@pytest.mark.parametrize("encoding", ["utf-7", "hz"])
+async def test_no_encoding_disguises_a_part_of_a_secret(box: Toolbox, tmp_path: Path, encoding: str) -> None:
+    """`a+b` is a shift to base64 in UTF-7, and `~` one to Chinese in HZ."""
+    for content, refused in ((VALUE, True), ("no secret+x~y", False)):
+        (tmp_path / "ws" / "text").write_text(content)
+        assert (await box.call("read_file", {"path": "text", "encoding": encoding})).is_error == refused
+
+
 async def test_commands_get_what_was_granted_and_cannot_show_it(box: Toolbox) -> None:
     command = (
         'printf %s "$GH_TOKEN" | wc -c; echo "$GH_TOKEN"; printf %s "$GH_TOKEN" | base64; env | grep -c FILED; true'

@@ -22,6 +22,7 @@ _BOMS = (  # UTF-32 before UTF-16: the mark of UTF-32 begins with the mark of UT
 # Encodings in which the byte 0x0A is always a line end: lines can be counted without decoding.
 _PLAIN = ("utf-8", "ascii", "latin-1", "iso8859", "cp125", "koi8", "mac-roman")
 
+_ASCII = bytes(range(32, 127))
 _NOT_OF_FILES = ("idna", "punycode", "undefined")
 
 
@@ -41,8 +42,8 @@ class Encoding:
 
     @property
     def disguises(self) -> bool:
-        """Whether it shows ASCII as other characters, in which nobody recognizes a secret: UTF-16, EBCDIC."""
-        return b"aZ09".decode(self.name, "replace") != "aZ09"
+        """Whether it shows some of ASCII as other characters, in which nobody recognizes a secret: UTF-16, EBCDIC."""
+        return _ASCII.decode(self.name, "replace") != _ASCII.decode()
 
     def decode(self, data: bytes) -> str:
         """Return a whole file as text, in such a way that `encode` returns exactly the same bytes."""
