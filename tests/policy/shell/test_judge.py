@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -446,10 +447,12 @@ def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:
 def test_what_sh_reads_in_another_way_asks_where_there_is_no_other_shell(command, monkeypatch) -> None:
     assert judge_command(command, PLACE).verdict == "allow"
     read_script.cache_clear()
-    monkeypatch.setattr(reading, "only_sh", lambda: True)
+    reading.only_sh.cache_clear()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != "/bin/bash")
     assert judge_command(command, PLACE).verdict == "ask"
     assert judge_command("ls -l | head", PLACE).verdict == "allow"
     read_script.cache_clear()
+    reading.only_sh.cache_clear()
 
 
 @pytest.mark.parametrize(

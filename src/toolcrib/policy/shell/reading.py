@@ -7,10 +7,10 @@ would read are walked in turn. A part that was not read is always a `Problem`; i
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache, lru_cache
 
-from ...boundary.programs import named_programs
 from ...core.text import lazy_regex
 from .command_flow import SHELLS, takes_input
 from .function_calls import uncalled
@@ -76,8 +76,8 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False, typed: bo
 
 @cache
 def only_sh() -> bool:
-    """Return whether this machine has neither bash nor zsh, so that a shell which knows less runs what it is given."""
-    return not any(found for name in ("/bin/bash", "bash", "zsh") for found in named_programs(name))
+    """Return whether this machine has no bash where commands look for it: `sh` then runs them, and it may know less."""
+    return not os.access("/bin/bash", os.X_OK)
 
 
 def _unreadable(command: str) -> Problem | None:
