@@ -337,6 +337,7 @@ async def test_raw_requests_pass_and_fail_by_host_origin_and_token(registry: Too
             (421, {"Host": f"localhost:{port}.evil.com"}),
             (421, {"Host": f"user@localhost:{port}"}),
             (421, {"Host": ""}),
+            (400, {"Transfer-Encoding": "chunked"}),  # besides a Content-Length
             (403, {"Origin": "http://evil.example.com"}),
             (403, {"Origin": "null"}),
             (403, {"Origin": "http://localhost"}),

@@ -190,6 +190,8 @@ class RequestGuard:
             origin = only_one(headers, "origin")
             if origin is None or not is_one_of(origin, self.hosts):
                 return 403, "Invalid Origin header", {}
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read its end elsewhere
+            return 400, "Content-Length and Transfer-Encoding exclude each other", {"Connection": "close"}
         return None
 
     def _holder(self, headers: Headers) -> tuple[Refusal | None, Token | None]:
