@@ -32,3 +32,17 @@ def test_an_editor_in_the_workspace_is_not_started(
         assert "tools may write" in capsys.readouterr().err
     elif "-c" not in editor:
         assert text == "{}" and marker.exists()
+
+
+def test_the_text_lies_where_no_tool_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TMPDIR may be a folder of the workspace: a command in the background could change what the person approves."""
+    ws, editor, seen = tmp_path / "ws", tmp_path / "ed", tmp_path / "seen"
+    (ws / "tmp").mkdir(parents=True)
+    editor.write_text(f"#!/bin/sh\necho \"$1\" >> '{seen}'\n")
+    editor.chmod(0o755)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.setattr("tempfile.tempdir", str(ws / "tmp"))
+    assert in_editor(Starts((ws,)), "{}", "a.json", "x") == in_editor(Starts(), "{}", "a.json", "x") == "{}"
+    where = seen.read_text().splitlines()
+    assert [line.startswith(f"{ws}/") for line in where] == [False, True]
