@@ -43,3 +43,9 @@ def only_one(headers: Headers, name: str) -> str | None:
     """Return a header's value; None if it is missing or repeated, because then it is unclear which value counts."""
     found = headers.getlist(name)
     return found[0].strip() if len(found) == 1 else None
+
+
+def has_two_lengths(headers: Headers) -> bool:
+    """Return whether a request says its length in two ways: a proxy may see its end elsewhere, and pass on a second one
+    in the first. Its connection has to be closed."""
+    return "content-length" in headers and "transfer-encoding" in headers

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from starlette.applications import Starlette
@@ -201,3 +202,17 @@ def test_very_long_requests(room: Room, console: Open) -> None:
     text = console.ask("POST", "rules", {"form": console.form(), "act": "add", "rule": long, "sure": "yes",
                                          "verdict": "deny"}).text  # fmt: skip
     assert "Nothing was done" in text
+
+
+def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_read(console: Open) -> None:
+    sent = (
+        f"POST {urlsplit(console.base).path}enter HTTP/1.1\r\nHost: {urlsplit(console.base).netloc}\r\n"
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /second HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", console.port), 10) as connection:
+        connection.sendall(sent.encode())
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1

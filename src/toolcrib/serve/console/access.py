@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ...config.serve_settings import ConsoleSettings
 from ...core.errors import ToolcribError
 from ...policy.callers import person_at
-from ..addressed import LOOPBACK, authorities, only_one
+from ..addressed import LOOPBACK, authorities, has_two_lengths, only_one
 from .page import entrance, refused
 
 COOKIE = "toolcrib_console"
@@ -115,6 +115,8 @@ class ConsoleAccess:
     async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
         """Return the answer to a request that is not passed on."""
         headers = Headers(scope=scope)
+        if has_two_lengths(headers):
+            return HTMLResponse(refused("Refused", "This request has two lengths."), 400, {"Connection": "close"})
         user = None if self._proxy is None else _user(self._proxy, scope, headers)
         if self._proxy is not None and user is None:
             return HTMLResponse(refused("Refused", "The proxy of the settings lets people in, and names them."), 403)

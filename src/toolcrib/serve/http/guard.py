@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...core.caller import Caller
 from ...core.text import lazy_regex
-from ..addressed import is_one_of, only_one
+from ..addressed import has_two_lengths, is_one_of, only_one
 from ..defaults import CALLER, HEALTH, METRICS
 from .tokens import Token, Tokens, has_expired
 
@@ -190,7 +190,7 @@ class RequestGuard:
             origin = only_one(headers, "origin")
             if origin is None or not is_one_of(origin, self.hosts):
                 return 403, "Invalid Origin header", {}
-        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read its end elsewhere
+        if has_two_lengths(headers):
             return 400, "Content-Length and Transfer-Encoding exclude each other", {"Connection": "close"}
         return None
 
