@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import struct
 import time
 from pathlib import Path
 
@@ -156,6 +157,20 @@ def test_devices_and_proc_are_refused_even_in_a_root():
         if os.path.exists(path):
             with pytest.raises((NotRegularFile, PermissionError)):
                 ws.open_read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="there are no extended attributes")
+def test_write_keeps_the_access_list(ws):
+    (ws.root / "f").write_text("old")
+    entries = [(1, 6, 2**32 - 1), (2, 6, 1234), (4, 0, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]  # acl(5)
+    access = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
+    try:
+        os.setxattr(ws.root / "f", "system.posix_acl_access", access)
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    ws.stage("f", b"new").commit()
+    assert os.getxattr(ws.root / "f", "system.posix_acl_access") == access  # the group has no rights, 1234 has
+    assert (ws.root / "f").read_text() == "new"
 
 
 def test_write_is_atomic_and_keeps_the_mode(ws):

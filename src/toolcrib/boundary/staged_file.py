@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -9,6 +10,8 @@ from ..core.dataclass import dataclass
 from .descriptors import closing_fd
 from .openat2 import rename_new
 from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity
+
+_ACCESS = "system.posix_acl_access"
 
 
 @dataclass
@@ -67,9 +70,10 @@ def entry(dir_fd: int, name: str) -> os.stat_result | None:
 
 
 def write_new(
-    dir_fd: int, temp: str, data: bytes, mode: int | None, before: os.stat_result | None, sync: bool
+    dir_fd: int, temp: str, data: bytes, mode: int | None, name: str, before: os.stat_result | None, sync: bool
 ) -> Identity:
-    """Write a file that did not exist, with the mode and owner of `before`. Return its identity."""
+    """Write a file that did not exist, with the mode, owner and access list of the file `name`, whose stat is `before`.
+    Return its identity."""
     # A new file gets its mode from the umask, one that replaces another starts private and takes over its mode.
     start = 0o666 if before is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -84,9 +88,19 @@ def write_new(
                     os.fchown(fd, before.st_uid, before.st_gid)
                 except PermissionError:
                     pass  # only root may give files away; the content matters more
+            _take_over_access(dir_fd, name, fd)
         keep = mode if mode is not None else stat.S_IMODE(before.st_mode) if before is not None else None
         if keep is not None:
             os.fchmod(fd, keep & 0o7777)
         if sync:
             os.fsync(fd)
         return identity(os.fstat(fd))
+
+
+def _take_over_access(dir_fd: int, name: str, fd: int) -> None:
+    """Give a file the access list of another, if that has one: its mode alone would let the group do what only the
+    named users may."""
+    with contextlib.suppress(OSError, AttributeError):  # it has none, or may not be read; macOS has no such functions
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with closing_fd(os.open(name, flags, dir_fd=dir_fd)) as old:
+            os.setxattr(fd, _ACCESS, os.getxattr(old, _ACCESS))

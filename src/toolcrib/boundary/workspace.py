@@ -198,7 +198,7 @@ class Workspace(WorkspaceRoots):
             if expect is not None and (before is None or identity(before) != expect):
                 raise ChangedMeanwhile(f"{place.shown} has changed since you read it; read it again")
             temp = staged.temp = f".{name[:40]}.{secrets.token_hex(6)}.tmp"  # 40 characters: at most 160 bytes of 255
-            staged.identity = write_new(parent, temp, data, mode, before, sync)
+            staged.identity = write_new(parent, temp, data, mode, name, before, sync)
         except BaseException:
             staged.abort()
             raise
