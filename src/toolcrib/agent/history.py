@@ -9,6 +9,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ..core.bound import map_texts, redacted
@@ -333,7 +334,8 @@ def results_in_copy(reply: ModelTurn, results: Iterable[CallResult | None]) -> R
 def for_model(turns: Sequence[Entry]) -> list[Turn]:
     """Return the history of a request: what compaction left, and in a form that every provider accepts.
 
-    Each call has one result in the turn after it, no result is without its call, and no reply is empty.
+    Each call has one result in the turn after it, no result is without its call, and no reply is empty. The lines of a
+    report have bars: none passes for the person's.
     """
     mark = next((t for t in reversed(turns) if isinstance(t, Compaction)), None)
     shown = list(turns)
@@ -341,7 +343,14 @@ def for_model(turns: Sequence[Entry]) -> list[Turn]:
         at = max(index for index, turn in enumerate(turns) if turn is mark)
         before = [_shortened(turn, mark) for turn in turns[mark.first : at]]
         shown = [*([user(mark.summary, source="summary")] if mark.summary else []), *before, *turns[at + 1 :]]
-    return complete([turn for turn in shown if not isinstance(turn, Compaction)])
+    return complete([_barred(turn) for turn in shown if not isinstance(turn, Compaction)])
+
+
+def _barred(turn: Turn) -> Turn:
+    if not isinstance(turn, UserTurn) or turn.source not in ("job", "subagent"):
+        return turn
+    head, _, said = turn.text.partition("\n")
+    return replace(turn, content=(Text(f"{head}\n{indent(said, '| ', lambda _: True)}".rstrip()),))
 
 
 def _is_unsaid(part: Text | Thinking | ModelCall) -> bool:
