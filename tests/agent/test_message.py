@@ -66,6 +66,16 @@ SENT: list[tuple[dict[str, Any], str, tuple[str, str]]] = [
 ]
 
 
+async def test_files_on_their_way_lie_where_no_command_changes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TMPDIR may be a folder of the workspace."""
+    async with channels() as (box, made):
+        (box.workspace.root / "tmp").mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(box.workspace.root / "tmp"))
+        await box.call("message", {"content": "hello", "media": ["a.txt"]}, HERE)
+        assert made["chat"].files == [("a.txt", b"alpha\n")]
+        assert not made["chat"].sent[-1].media[0].startswith(f"{box.workspace.root}/")
+
+
 async def test_messages_are_sent() -> None:
     async with channels(hook=ChannelSettings("webhook", url="https://example.com/x", secret="S")) as (box, made):
         for arguments, answer, sent in SENT:

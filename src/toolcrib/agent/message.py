@@ -20,6 +20,7 @@ from ..core.text import one_line
 from ..core.threads import shared_threads
 from ..core.tool import Paths, Tool, ToolCategory
 from ..core.verdict import Judgement, all_of
+from ..record.state import beyond_tools
 from .bus import MessageBus, MessageNotSent, OutboundMessage
 from .history import CallResult, Entry, ModelTurn, ResultTurn, UserTurn
 
@@ -79,7 +80,8 @@ class MessageTool(Tool):
         here = (name, chat) == (ctx.channel, ctx.chat_id)
         metadata = {"message_id": ctx.message_id} if here and ctx.message_id is not None else {}
         text = self._box.redactor.redact(content)
-        with tempfile.TemporaryDirectory(prefix="toolcrib-message-", ignore_cleanup_errors=True) as folder:
+        place = beyond_tools(self._box.settings.sandbox.writable(self._box.workspace.root))
+        with tempfile.TemporaryDirectory(prefix="toolcrib-message-", ignore_cleanup_errors=True, dir=place) as folder:
             paths = await shared_threads.run(staged, self._box.workspace, media or (), Path(folder))
             try:
                 await self._bus.publish_outbound(OutboundMessage(name, chat, text, paths, metadata))

@@ -8,11 +8,9 @@ import subprocess
 import sys
 import tempfile
 
-from ..boundary.programs import within_any
 from ..core.errors import ToolError
-from ..core.homes import state_home
 from ..policy.starts import Starts
-from ..record.state import private_folder
+from ..record.state import beyond_tools
 from . import show
 
 
@@ -23,7 +21,7 @@ def in_editor(starts: Starts, text: str, name: str, otherwise: str) -> str | Non
     if not editor:
         show.say(f"An editor needs a terminal, and this is not one; {otherwise}.", "yellow")
         return None
-    with tempfile.TemporaryDirectory(prefix="toolcrib-", dir=_place(starts)) as folder:  # only this user can read it
+    with tempfile.TemporaryDirectory(prefix="toolcrib-", dir=beyond_tools(starts.writable)) as folder:
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -42,12 +40,3 @@ def in_editor(starts: Starts, text: str, name: str, otherwise: str) -> str | Non
             return None
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
-
-
-def _place(starts: Starts) -> str | None:
-    """Return where the text lies meanwhile: a command that runs in the background must not reach it."""
-    roots = [os.path.realpath(each) for each in starts.writable]
-    if not within_any(os.path.realpath(tempfile.gettempdir()), roots):
-        return None
-    private_folder(state_home())
-    return str(state_home())
