@@ -43,3 +43,23 @@ def test_these_are_started(tmp_path: Path) -> None:
     for command in ("tar tzf a.tgz", "zcat a.gz", "egrep x a", "git submodule status", "diff3 a a a", "dpkg -l"):
         subprocess.run(command.split(), cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True)
     assert len(list(tmp_path.glob("ran-*"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "command"),
+    [
+        ("RIPGREP_CONFIG_PATH", "{ws}/.rgrc", "rg x"), ("RIPGREP_CONFIG_PATH", ".rgrc", "rg x"),
+        ("PERL5LIB", "/usr/x:{ws}/lib", "perl -V"), ("GIT_EXTERNAL_DIFF", "./x", "git diff"),
+        ("JAVA_TOOL_OPTIONS", "-javaagent:{ws}/x.jar", "java -version"),
+        ("DOCKER_CONFIG", "{ws}/.docker", "docker --help"), ("PYTHONPATH", "/usr/x:", "pip3 list"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_names_a_file_of_the_workspace_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, command: str
+) -> None:
+    place = CommandPlace(str(tmp_path), str(tmp_path), "/home/me", on_disk=True)
+    monkeypatch.setenv(variable, "/home/me/own")
+    assert judge_command(command, place).verdict == "allow"
+    monkeypatch.setenv(variable, value.format(ws=tmp_path))
+    assert judge_command(command, place).rule == "shell:workspace-program"
+    assert judge_command("ls", place).verdict == "allow"

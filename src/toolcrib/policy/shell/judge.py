@@ -172,7 +172,7 @@ def _of_command(
         phrase = f"would run {planted}, a program of the workspace, and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:workspace-program", phrase))
     if name and place.on_disk and not _is_walled(place) and (at := chosen_program(name, command, place)):
-        phrase = f"runs a program of the folder that {at} names, and no sandbox is around it"
+        phrase = f"runs or loads what {at} names in the workspace, and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:workspace-program", phrase))
     if name == "git" and place.on_disk and not place.contained:
         if folder_is_unknown(command):

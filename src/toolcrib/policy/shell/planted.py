@@ -8,6 +8,7 @@ from collections.abc import Container
 from ...boundary.git_settings import text_of
 from ...boundary.programs import is_shim, named_programs
 from ...core.errors import ConfigError
+from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
 from .spots import is_below
 from .table.wordlist import words
@@ -25,6 +26,24 @@ _STARTS = {
     "service": words("basename grep sed"),
     **dict.fromkeys(("fd", "fdfind"), words("ls")),
 }
+
+
+# Variables that name what these load or run.
+_OBEYED = {
+    "pip": ("PYTHONPATH",),
+    "rg": ("RIPGREP_CONFIG_PATH",),
+    "git": ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF"),
+    "perl": ("PERL5LIB", "PERLLIB", "PERL5OPT"),
+    "php": ("PHPRC", "PHP_INI_SCAN_DIR"),
+    "lua": ("LUA_INIT",),
+    "ruby": ("RUBYLIB", "RUBYOPT"),
+    "java": ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"),
+    "javac": ("JAVA_TOOL_OPTIONS", "JDK_JAVAC_OPTIONS"),
+    "openssl": ("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES"),
+    "docker": ("DOCKER_CONFIG",),
+}
+_VERSION = lazy_regex(r"[\d.]+\Z")
+_SIGNS = lazy_regex(r"[:;=@,\s]+")
 
 
 def planted_program(command: Command, place: CommandPlace, sought: Container[str] = ()) -> str | None:
@@ -47,10 +66,14 @@ def planted_program(command: Command, place: CommandPlace, sought: Container[str
 
 
 def chosen_program(name: str, command: Command, place: CommandPlace) -> str | None:
-    """Return what names a folder of the workspace with the program: a file of asdf or mise, if PATH has their shim of
-    it, and PYTHONPATH for pip, which loads its modules from there."""
-    if name.startswith("pip") and "PYTHONPATH" in os.environ:
-        return "PYTHONPATH"
+    """Return what names a folder of the workspace with the program, or with what it loads: a file of asdf or mise, if
+    PATH has their shim of it, or a variable of the environment."""
+    roots = (place.workspace, *place.writable)
+    for variable in _OBEYED.get(_VERSION.sub("", name.rpartition("/")[2]), ()):
+        for each in _SIGNS.split(given) if (given := os.environ.get(variable)) else ():
+            path = os.path.realpath(os.path.join(place.workspace, each))
+            if (each[:1] != "-" or "/" in each) and any(is_below(path, root) for root in roots):
+                return variable
     if "/" in name or not is_shim(next(named_programs(name), "")):
         return None
     at = os.path.realpath(command.cwd or place.cwd)
