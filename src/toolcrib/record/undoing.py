@@ -149,7 +149,7 @@ class _Undoing:
         shown = self._shown(change)
         now = self._now(shown)
         if now is None and self._hidden(shown):
-            return f"{os.path.dirname(shown)} is no folder any more"
+            return f"{os.path.dirname(shown)} is no folder any more: move away what is in its place"
         if change.fits(now, "after", lambda: self._sha_of(shown)):
             return None
         if self._is_back(change, shown, now):
