@@ -16,7 +16,7 @@ from toolcrib.policy.shell.parts import CommandPlace
 @pytest.mark.parametrize(
     ("planted", "command"),
     [
-        ("gzip", "tar tzf a.tgz"), ("xz", "tar tf a.txz"), ("gzip", "/usr/bin/zcat a.gz"), ("gzip", "gunzip -c a.gz"),
+        ("gzip", "tar tzf a.tgz"), ("xz", "gtar tf a.txz"), ("gzip", "/usr/bin/zcat a.gz"), ("gzip", "gunzip -c a.gz"),
         ("grep", "zgrep x a.gz"), ("grep", "egrep x a"), ("grep", "ls | fgrep x"), ("sed", "git submodule status"),
         ("diff", "diff3 a b c"), ("dpkg-query", "dpkg -l"),
     ],

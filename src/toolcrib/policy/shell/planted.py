@@ -15,8 +15,8 @@ from .table.wordlist import words
 
 # What these look for in PATH themselves, as many of them are scripts.
 _STARTS = {
-    "tar": words("gzip bzip2 xz lzip lzma lzop zstd compress"),
-    **dict.fromkeys(("zcat", "gunzip"), words("gzip")),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), words("gzip bzip2 xz lzip lzma lzop zstd compress")),
+    **dict.fromkeys(("zcat", "gzcat", "gunzip"), words("gzip")),
     "zgrep": words("gzip grep sed expr"),
     **dict.fromkeys(("egrep", "fgrep"), words("grep")),
     "git": words("sed basename uname expr cat sort wc gettext gettext.sh envsubst"),
