@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..record.change import CommandChanges
     from ..record.state import StateFolder
 
-_SANDBOXED = frozenset({"own", "command"})
 _MAX_KEPT = 8  # sandboxes of approved commands
+_SANDBOXED = frozenset({"own", "command"})
 """Sources of tools whose commands run in the sandbox; plugins' commands do so too."""
 
 
