@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.branching import MAX_LOOKS, work_bound
 from toolcrib.core.errors import InvalidArguments, ToolDefinitionError
-from toolcrib.core.json_schema import compile_schema, without_backtracking
+from toolcrib.core.json_schema import compile_schema, without_slow_patterns
 from toolcrib.core.tool import Tool
 
 SECONDS = 10.0
@@ -252,7 +252,12 @@ def test_somebody_elses_pattern_with_look_around_is_described_instead() -> None:
             "pattern": {"type": "string", "pattern": "^a+$"},
         },
     }
-    found, dropped = without_backtracking(schema)
+    assert without_slow_patterns({"pattern": "^[a-z0-9-]{1,64}$"}) == ({"pattern": "^[a-z0-9-]{1,64}$"}, [])
+    for slow in (".{1,4000}z", "([ab]{1,60}){60}z", "[ab]*a[ab]{300}c"):
+        assert without_slow_patterns({"items": {"pattern": slow}})[1] == [slow]
+    nested = {f"p{n}": {"type": "string", "pattern": f"((.{{0,99}}){{0,99}}){{0,99}}{n}"} for n in range(3_000)}
+    assert len(in_time(lambda: without_slow_patterns({"properties": nested}))[1]) == 3_000
+    found, dropped = without_slow_patterns(schema)
     assert dropped == [r"^(?!\.)[^@]+@[^@]+$"] and "pattern" in schema["properties"]["mail"]
     assert found["properties"]["mail"] == {
         "type": "string",

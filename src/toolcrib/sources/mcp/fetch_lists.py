@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from ...core.empty import EMPTY
 from ...core.errors import ToolDefinitionError, ToolError
-from ...core.json_schema import compile_schema, without_backtracking
+from ...core.json_schema import compile_schema, without_slow_patterns
 from ...core.nesting import has_more_values
 from ...core.output import foreign_meta
 from ...core.schema import RawArguments
@@ -235,14 +235,11 @@ def _checkable(schema: Json, short: str, compiled: Callable[[Json], object], fau
     """
     if has_more_values(schema, MAX_SCHEMA):
         raise ToolDefinitionError(f"{short}: a schema of it has more than {MAX_SCHEMA:,} values")
-    try:
-        compiled(schema)
-    except ToolDefinitionError:
-        schema, dropped = without_backtracking(schema)
-        if not dropped:
-            raise
-        compiled(schema)
-        faults.append(f"{short}: its pattern {dropped[0][:200]!r} has look-around and is left to the server to check")
+    schema, dropped = without_slow_patterns(schema)
+    compiled(schema)
+    if dropped:
+        why = "has look-around or takes long"
+        faults.append(f"{short}: its pattern {dropped[0][:200]!r} {why} and is left to the server to check")
     return schema
 
 
