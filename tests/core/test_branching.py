@@ -255,6 +255,8 @@ def test_somebody_elses_pattern_with_look_around_is_described_instead() -> None:
     assert without_slow_patterns({"pattern": "^[a-z0-9-]{1,64}$"}) == ({"pattern": "^[a-z0-9-]{1,64}$"}, [])
     for slow in (".{1,4000}z", "([ab]{1,60}){60}z", "[ab]*a[ab]{300}c"):
         assert without_slow_patterns({"items": {"pattern": slow}})[1] == [slow]
+        with pytest.raises(ToolDefinitionError, match="for names cannot be matched quickly"):
+            without_slow_patterns({"items": {"patternProperties": {slow: {}}}})
     nested = {f"p{n}": {"type": "string", "pattern": f"((.{{0,99}}){{0,99}}){{0,99}}{n}"} for n in range(3_000)}
     assert len(in_time(lambda: without_slow_patterns({"properties": nested}))[1]) == 3_000
     found, dropped = without_slow_patterns(schema)

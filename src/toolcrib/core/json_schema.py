@@ -91,8 +91,13 @@ def without_slow_patterns(schema: Json) -> tuple[Json, list[str]]:
     """Return somebody else's schema without the patterns that cannot be matched quickly, and these patterns.
 
     They need backtracking, or a step for each of thousands of states at each character, or are in another notation. The
-    descriptions name them instead: whoever wrote the schema checks them.
+    descriptions name them instead: whoever wrote the schema checks them. Raises ToolDefinitionError for such a pattern
+    in `patternProperties`.
     """
+    for node in tables(schema):
+        for pattern in as_object(node.get("patternProperties")):
+            if _is_slow(pattern):
+                raise ToolDefinitionError(f"its pattern {pattern[:200]!r} for names cannot be matched quickly")
     if not any(_is_slow(node.get("pattern")) for node in tables(schema)):
         return schema, []
     copied: Json = copy.deepcopy(schema)

@@ -235,7 +235,10 @@ def _checkable(schema: Json, short: str, compiled: Callable[[Json], object], fau
     """
     if has_more_values(schema, MAX_SCHEMA):
         raise ToolDefinitionError(f"{short}: a schema of it has more than {MAX_SCHEMA:,} values")
-    schema, dropped = without_slow_patterns(schema)
+    try:
+        schema, dropped = without_slow_patterns(schema)
+    except ToolDefinitionError as error:
+        raise ToolDefinitionError(f"{short}: {error}") from None
     compiled(schema)
     if dropped:
         why = "has look-around or takes long"
