@@ -85,7 +85,7 @@ def test_only_what_can_be_decoded_is_asked_for():
         decoder(name)
 
 
-@pytest.mark.parametrize(("name", "empty"), [("gzip", gzip.compress(b"")), ("zstd", b"P*M\x18" + bytes(4))])
+@pytest.mark.parametrize(("name", "empty"), [("gzip", gzip.compress(b"", mtime=0)), ("zstd", b"P*M\x18" + bytes(4))])
 def test_streams_that_hold_nothing_are_seen_one_by_one(name, empty):
     pieces = list(decoder(name)(empty * 1_000 + PACK[name](b"x")))
     assert len(pieces) > 1_000
