@@ -17,6 +17,7 @@ from toolcrib.policy.approval import ApprovalService
 from toolcrib.policy.policy import Policy
 from toolcrib.policy.preview import MAX_LINE
 from toolcrib.policy.requests import Decision, use_approver
+from toolcrib.policy.rules.ruleset import RuleSet
 from toolcrib.policy.rules.suggest import suggest
 from toolcrib.policy.secrets.redact import Redactor
 from toolcrib.record.approvals import Approvals
@@ -397,6 +398,23 @@ async def test_always_writes_the_rule_once_tells_where_and_holds_for_the_session
     assert told == [f"Wrote the rule `{seen[0].rule}` to /home/me/rules."]
     await w.wipe("b")
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(("to", "runs"), [("first", True), ("other", False)])
+async def test_always_runs_the_call_although_its_rule_allows_it_then(world, to, runs):
+    link, rules = {"to": "first"}, RuleSet()
+
+    async def always(request):
+        link["to"] = to
+        return Decision(True, scope="rule")
+
+    here = world(approver=always)
+    here.policy.rules = rules
+    here.service.suggest = suggest
+    here.service.remember = lambda rule: rules.add(rule, "allow", "remembered") or "/home/me/rules"
+    here.registry.register(behind_a_link(link))
+    output = await here.registry.execute("remove", {}, ToolContext())
+    assert output.for_llm == "removed first" if runs else "it would not ask any more" in output.for_llm
 
 
 async def test_always_for_one_call_answers_no_other_call_of_the_tool(world):

@@ -323,8 +323,8 @@ class Policy:
         return check
 
     async def _looked_at(self, request: Call) -> tuple[Check, Judgement | None]:
-        """Return the check of a call and, if it asks, what the tool itself says of the call. A judge that may block
-        runs in a thread; after a timeout the call is refused."""
+        """Return the check of a call and, if it is not denied, what the tool itself says of the call. A judge that may
+        block runs in a thread; after a timeout the call is refused."""
         if not request.tool.judge_blocks:
             return self._look(request)
         import asyncio
@@ -341,7 +341,7 @@ class Policy:
     def _look(self, request: Call) -> tuple[Check, Judgement | None]:
         said: list[Judgement | None] = []  # of the same moment: a link may lead elsewhere in the next one
         check = self.check(request.tool, request.arguments, request.ctx, said)
-        return check, said[0] if said and check.verdict == "ask" else None
+        return check, said[0] if said and check.verdict != "deny" else None
 
     # --- the authorizer
 
