@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.host_file import HostFile
+from toolcrib.boundary.host_files import ENVIRONMENT
 from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
@@ -44,6 +45,27 @@ def test_a_yes_lets_a_command_change_what_the_question_was_about(tmp_path: Path)
     assert judged.lift("echo x > a.py; python3 build.py", str(tmp_path)) == {a, c}
     assert judged.lift("echo x > a.py; rm b.py", str(tmp_path)) == {a, b, c}
     assert judged.lift("python3 build.py", str(tmp_path)) is None
+
+
+def test_a_yes_opens_no_other_folder_of_path_and_no_other_script_of_an_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have the same reason: the question was about one of them."""
+    for name in ("bin", ".cargo/bin", ".claude"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{tmp_path}/.cargo/bin:/usr/bin")
+    (tmp_path / ".claude/settings.json").write_text('{"command": "./one.sh", "args": ["./two.sh"]}')
+    judged = CommandJudge(str(tmp_path), CommandRules(), unavailable, unavailable)
+    assert judged.lift("echo x > bin/new; make", str(tmp_path)) == {f"{tmp_path}/bin"}
+    assert judged.lift("echo x > one.sh; make", str(tmp_path)) == {f"{tmp_path}/one.sh"}
+
+
+def test_a_yes_for_an_environment_opens_the_programs_in_it(tmp_path: Path) -> None:
+    script = HostFile(str(tmp_path / "env/bin/server"), "server A")
+    rules = CommandRules(host_files=(HostFile(str(tmp_path / "env"), ENVIRONMENT), script))
+    judged = CommandJudge(str(tmp_path), rules, unavailable, unavailable)
+    assert judged.lift("pip install x", str(tmp_path)) == {str(tmp_path / "env"), script.path}
 
 
 def test_where_there_are_allow_patterns_every_segment_must_match_one(tmp_path: Path) -> None:

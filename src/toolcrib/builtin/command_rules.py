@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile
-from ..boundary.host_files import RULE_HOST_FILES, host_files_in, own_data_in
+from ..boundary.host_files import ENVIRONMENT, RULE_HOST_FILES, host_files_in, own_data_in
 from ..boundary.programs import within_any
 from ..boundary.protected_names import RULE_PROTECTED
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
@@ -201,19 +201,28 @@ class CommandJudge:
         return None
 
     def _host_files_meant(self, command: str, cwd: str) -> frozenset[str]:
-        """Return the paths of the files that the host runs and that the question was about: those with a reason for
-        which this line asks. What a program in it does besides was not in the question."""
+        """Return the paths of the files that the host runs and that the question was about: those for which this line
+        asks, with the others of the same server, hook or environment, and what lies in an environment. What a program
+        in the line does besides was not in the question."""
         from ..policy.shell.judge import judge_command
 
         place = self._place(cwd)
-        by_reason: dict[str, list[HostFile]] = {}
-        for each in place.host_files():
-            by_reason.setdefault(each.reason, []).append(each)
+        files = place.host_files()
+        together = {ENVIRONMENT, *(each.reason for each in self.rules.host_files)}
+        groups: dict[tuple[str, str], list[HostFile]] = {}
+        for each in files:
+            groups.setdefault((each.reason, "" if each.reason in together else each.path), []).append(each)
 
-        def asks(files: Sequence[HostFile]) -> bool:
-            return judge_command(command, replace(place, host_files=lambda: tuple(files))).rule == RULE_HOST_FILES
+        def meant(some: Sequence[list[HostFile]]) -> list[HostFile]:
+            given = tuple(each for group in some for each in group)
+            if judge_command(command, replace(place, host_files=lambda: given)).rule != RULE_HOST_FILES:
+                return []
+            half = len(some) // 2
+            return [*meant(some[:half]), *meant(some[half:])] if half else [*given]
 
-        return frozenset(each.path for files in by_reason.values() if asks(files) for each in files)
+        found = meant([*groups.values()])
+        installed = [each.path for each in found if each.reason == ENVIRONMENT or each.path.endswith("/node_modules")]
+        return frozenset(each.path for each in (*found, *(own for own in files if within_any(own.path, installed))))
 
     def _place(self, cwd: str, held: bool = False) -> CommandPlace:
         from ..policy.shell.parts import CommandPlace

@@ -95,6 +95,8 @@ def test_what_a_person_lets_a_command_change_is_not_kept_for_it(ws: Path) -> Non
     assert str(ws / "scripts") not in lifted.read_only and str(ws / "bare.git/hooks") in lifted.read_only
     other = folders(ws, host_files_writable=frozenset({str(ws / "other")})).guards(ws)[0]
     assert str(ws / "scripts") in other.read_only
+    above = folders(ws, host_files_writable=frozenset({str(ws)})).guards(ws)[0]
+    assert str(ws / "scripts") in above.read_only
 
 
 def test_what_was_removed_since_may_appear_again(ws: Path) -> None:

@@ -140,7 +140,7 @@ class Writable:
                 )
         own, near = self._settings.host_files, (str(cwd), *found.known)
         lifted = self._settings.host_files_writable
-        files = [each for each in host_files_in(str(root), own, near) if not within_any(each.path, lifted)]
+        files = [each for each in host_files_in(str(root), own, near) if each.path not in lifted]
         for each in (*files, *own_data_in(str(root))):
             found.hold(each)
         granted = map(os.path.realpath, self._settings.read_roots)  # the innermost root decides
@@ -148,7 +148,7 @@ class Writable:
             if path.startswith(f"{root}/"):
                 found.hold(HostFile(path, ""), shared=False)
         for file in kept:
-            free = within_any(file.path, lifted) and not file.name
+            free = file.path in lifted and not file.name
             there = os.path.lexists(file.path) or closed_above(file.path, str(root))
             if file not in found.shared and not free and there:
                 found.hold(file)
