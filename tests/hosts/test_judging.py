@@ -329,6 +329,7 @@ async def test_a_line_that_sh_reads_in_another_way_asks_where_the_model_chooses_
     rule = '[rules]\nallow = ["Bash(ls *)"]\ndeny = ["Bash(rm *)"]'
     for config, line in (
         ("", "[[ a || ./x ]]"),
+        ("", "env -u {A,ls} ./x"),
         (rule, "[[ a || ls ]]"),
         (f'mode = "autonomous"\n{rule}', "[[ a > b ]]"),
     ):

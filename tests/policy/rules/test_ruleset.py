@@ -278,6 +278,10 @@ def test_denied_commands_and_allowed_ones(room):
     assert room.verdict(rules, "exec_session", input="git status\n") is None
     assert room.verdict(rules, "exec_session", input="read line\n") == "ask"  # it would take a line of later input
     assert room.verdict(rules, "exec_session", input="[[ a || git${IFS}push ]]\n") == "ask"  # `sh` would run it
+    for line in ("env -u {A,ls} git push", "eval 'env -u {A,ls} git push'", "x=push; x+=y; git $x"):
+        assert room.verdict(rules, "exec_session", input=f"{line}\n") == "ask", line
+        assert room.verdict(rules, "exec", command=f'sh -c "{line}"'.replace("$", "\\$")) == "ask", line
+    assert room.verdict(rules, "exec", command="echo {a,b}; x=a; x+=b; sh -c 'bash -c \"echo {a,b}\"'") is None
 
 
 def test_a_rule_that_may_apply_says_so(room):

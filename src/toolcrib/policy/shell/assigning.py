@@ -9,7 +9,7 @@ from .parts import Command, Word
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, Value, known
 from .simple import DECLARATIONS
-from .tree import Assign, Raw, Simple
+from .tree import Assign, Raw, Simple, Unsure
 from .words import arguments
 
 
@@ -69,6 +69,8 @@ def assigned_value(reader: ScriptWalk, assign: Assign) -> Value:
     if assign.subscript is not None:
         return UNKNOWN
     if assign.append:
+        if reader.posix:
+            raise Unsure("`sh` takes this for a program", f"{assign.name}+={assign.value.source}", "shell:dialect")
         if reader.state.vars.get(assign.name, OUTER) == OUTER:
             return OUTER
         before = reader.state.get(assign.name)

@@ -22,7 +22,10 @@ from .tree import Unsure
 _END = r"(?=[ \t\n|&;()<>]|\Z)"  # what ends a word
 _RESERVED = lazy_regex(r"(?:[a-z]{2,8}|\{|\}|!|\[\[)" + _END)
 _CONTROL = lazy_regex(r"&&|\|\|")
-_DIALECT = lazy_regex(r"\$'|\[\[|(?<!\$)\(\(|[<>]\(|\bfunction\b|\bselect\b|\bcoproc\b|\$\[|\|&")
+_DIALECT = lazy_regex(
+    r"\$'|\[\[|(?<!\$)\(\(|[<>]\(|\bfunction\b|\bselect\b|\bcoproc\b|\$\[|\|&|&>"
+    r"|(?:^|[;&|({!`\n)]|\b(?:do|then|else|elif|if|while|until)\s)[\s\\]*time\s"
+)
 
 
 def parse(text: str, posix: bool = False) -> tuple[tuple[tree.Item, ...], Unsure | None]:

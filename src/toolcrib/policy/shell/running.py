@@ -84,7 +84,7 @@ def read_text(reader: ScriptWalk, inner: Inner, stdin: Stdin | None) -> bool:
         if inner.reads:
             reader.problem(Unsure("a shell reads its commands from its input", text[:60], "shell:script-input"))
         reader.share_input()
-        reader.text(text, inner.posix)
+        reader.text(text, inner.posix or (inner.inside and reader.posix))
         return True
     if script is not None and not inner.reads:
         word = Word(UNKNOWN, script.source, many=True)

@@ -32,7 +32,7 @@ SPECIAL_BUILTINS = frozenset(
 )
 
 # What is as it was before, after a statement that could not be read.
-_SURROUNDINGS = ("state", "via", "stdin", "function", "background", "forks", "conditions", "scripts")
+_SURROUNDINGS = ("state", "via", "stdin", "function", "background", "forks", "conditions", "scripts", "posix")
 
 _HOOK = lazy_regex(r"TRAP[A-Z]|chpwd|periodic|precmd|preexec|zsh")  # zsh calls functions of these names by itself
 
@@ -52,10 +52,12 @@ class Reader(ScriptWalk):
         if self.scripts >= MAX_SCRIPTS:
             raise Unsure("shells are nested too deeply", text[:60], "shell:nesting")
         self.scripts += 1
+        outer, self.posix = self.posix, posix
         items, unsure = parse(text, posix)
         if unsure is not None:
             self.problem(unsure)
         self.fall(self.items(items))
+        self.posix = outer
         self.scripts -= 1
 
     def items(self, items: tuple[tree.Item, ...]) -> tuple[str | None, ...]:

@@ -28,6 +28,7 @@ class ScriptWalk(ABC):
         self.via: tuple[str, ...] = ()
         self.function: str | None = None
         self.background = False
+        self.posix = False  # `sh` may read this text
         self.scripts = 0
         self.steps = 0
         self.repeats = False

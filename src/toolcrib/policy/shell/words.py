@@ -82,6 +82,8 @@ def _literal(pieces: tuple[Piece, ...]) -> str | None:
 def expand(raw: Raw, reader: ScriptWalk) -> Iterator[Word]:
     """Yield the arguments that one word becomes: none, one or several."""
     words = braces(raw.pieces)
+    if reader.posix and words != [raw.pieces]:
+        raise Unsure("`sh` does not expand braces", raw.source, "shell:dialect")
     for pieces in words:
         pattern = _pattern(pieces, reader.state)
         if pattern is not None:
