@@ -83,6 +83,14 @@ def test_what_start_files_of_a_shell_name_is_found(tmp_path: Path, monkeypatch: 
     assert "env" in named(tmp_path / "dotfiles")
 
 
+def test_a_program_by_its_whole_path_in_a_start_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does what `conda init` writes."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    conda = put(tmp_path / "conda/bin/conda", "")
+    put(tmp_path / ".bashrc", f"""setup="$('{conda}' 'shell.bash' 'hook' 2> /dev/null)"\n""")
+    assert "conda/bin/conda" in named(tmp_path)
+
+
 def test_a_program_of_that_name_in_a_folder_of_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An activated environment: the agent would run it instead of the one meant."""
     monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:/usr/bin")

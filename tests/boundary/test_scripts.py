@@ -202,7 +202,7 @@ def test_what_the_first_line_of_a_script_and_other_shells_name_counts(tmp_path: 
 @pytest.mark.parametrize(
     ("words", "kept"),
     [
-        (["npx", "-y", "srv"], {".npm/_npx", ".npmrc"}),
+        (["npx", "-y", "srv"], {".npm/_npx", ".npm/_cacache", ".npmrc"}),
         (["sh", "-c", "exec uvx srv@1"], {".cache/uv", ".local/share/uv", ".config/uv"}),
         (["python3.12", "-m", "srv"], {".local/lib"}),
         (["cat"], set[str]()),

@@ -95,14 +95,15 @@ _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 _UV = (".cache/uv", ".local/share/uv", ".config/uv")
 _BUN = (".bun", ".bunfig.toml", ".npmrc")
+_NPM = (".npm/_npx", ".npm/_cacache", ".npmrc")
 _PNPM_STORES = (".cache/pnpm", ".local/share/pnpm", ".config/pnpm", ".npmrc")
 _NUGET = (".nuget", ".dotnet")
 _MAVEN_HOMES = (".m2", ".mavenrc")
 _GEM_HOMES = (".gem", ".local/share/gem")
 _OF_HOME: Mapping[str, tuple[str, ...]] = {
-    "npx": (".npm/_npx", ".npmrc"), "npm": (".npm/_npx", ".npmrc"), "uv": _UV, "uvx": _UV, "bun": _BUN, "bunx": _BUN,
-    "pipx": (".local/share/pipx", ".local/pipx", ".cache/pipx", ".config/pip", ".pip"),
-    "pnpm": _PNPM_STORES, "pnpx": _PNPM_STORES, "yarn": (".yarn", ".yarnrc", ".yarnrc.yml", ".npmrc"),
+    "npx": _NPM, "npm": _NPM, "uv": _UV, "uvx": _UV, "bun": _BUN, "bunx": _BUN,
+    "pipx": (".local/share/pipx", ".local/pipx", ".cache/pipx", ".cache/pip", ".config/pip", ".pip"),
+    "pnpm": _PNPM_STORES, "pnpx": _PNPM_STORES, "yarn": (".yarn", ".cache/yarn", ".yarnrc", ".yarnrc.yml", ".npmrc"),
     "deno": (".cache/deno",), "go": ("go/pkg", ".cache/go-build", ".config/go"), "cargo": (".cargo", ".rustup"),
     "mvn": _MAVEN_HOMES, "mvnw": _MAVEN_HOMES, "gradle": (".gradle",), "gradlew": (".gradle",), "jbang": (".jbang",),
     "sbt": (".sbt", ".ivy2", ".cache/coursier"), "lein": (".lein", ".m2"), "clojure": (".clojure", ".m2", ".gitlibs"),

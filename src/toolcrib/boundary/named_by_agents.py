@@ -102,7 +102,7 @@ def _words(path: str, *_state: int) -> tuple[str, ...]:
         text = _VARIABLE.sub(".", _HOME.sub("~", _COMMENT.sub("", text_of(path, _MAX_BYTES))))
         words = SIGNS.split(text)
         scripts = (word for word in words if word[:2] == "./" or word.endswith(SCRIPTS))
-        ours = (f"{word}{_PLACE}" for word in words if word[:2] == "~/")
+        ours = (f"{word}{_PLACE}" for word in words if word.startswith(("~/", f"{os.path.expanduser('~')}/")))
         sourced = (  # an environment may be made anew
             word if word[0] in "./~" or word.endswith("/activate") else f"./{word}" for word in _SOURCED.findall(text)
         )
