@@ -45,6 +45,9 @@ def test_a_yes_lets_a_command_change_what_the_question_was_about(tmp_path: Path)
     assert judged.lift("echo x > a.py; python3 build.py", str(tmp_path)) == {a, c}
     assert judged.lift("echo x > a.py; rm b.py", str(tmp_path)) == {a, b, c}
     assert judged.lift("python3 build.py", str(tmp_path)) is None
+    both = CommandRules(host_files=(*files, HostFile(c, "server B")))
+    judged = CommandJudge(str(tmp_path), both, unavailable, unavailable)
+    assert judged.lift("echo x > a.py; python3 build.py", str(tmp_path)) == {a}
 
 
 def test_a_yes_opens_no_other_folder_of_path_and_no_other_script_of_an_agent(
@@ -63,9 +66,10 @@ def test_a_yes_opens_no_other_folder_of_path_and_no_other_script_of_an_agent(
 
 def test_a_yes_for_an_environment_opens_the_programs_in_it(tmp_path: Path) -> None:
     script = HostFile(str(tmp_path / "env/bin/server"), "server A")
-    rules = CommandRules(host_files=(HostFile(str(tmp_path / "env"), ENVIRONMENT), script))
+    env = str(tmp_path / "env")
+    rules = CommandRules(host_files=(HostFile(env, ENVIRONMENT), HostFile(env, "server A"), script))
     judged = CommandJudge(str(tmp_path), rules, unavailable, unavailable)
-    assert judged.lift("pip install x", str(tmp_path)) == {str(tmp_path / "env"), script.path}
+    assert judged.lift("pip install x", str(tmp_path)) == {env, script.path}
 
 
 def test_where_there_are_allow_patterns_every_segment_must_match_one(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ class CommandJudge:
     def _host_files_meant(self, command: str, cwd: str) -> frozenset[str]:
         """Return the paths of the files that the host runs and that the question was about: those for which this line
         asks, with the others of the same server, hook or environment, and what lies in an environment. What a program
-        in the line does besides was not in the question."""
+        in the line does besides was not in the question, nor is a file that something else runs, too."""
         from ..policy.shell.judge import judge_command
 
         place = self._place(cwd)
@@ -222,7 +222,8 @@ class CommandJudge:
 
         found = meant([*groups.values()])
         installed = [each.path for each in found if each.reason == ENVIRONMENT or each.path.endswith("/node_modules")]
-        return frozenset(each.path for each in (*found, *(own for own in files if within_any(own.path, installed))))
+        opened = {*found, *(each for each in files if within_any(each.path, installed))}
+        return frozenset(each.path for each in opened) - {each.path for each in files if each not in opened}
 
     def _place(self, cwd: str, held: bool = False) -> CommandPlace:
         from ..policy.shell.parts import CommandPlace
