@@ -45,7 +45,7 @@ def test_libraries_of_the_system_are_not_replaced(root: str, monkeypatch: pytest
 @pytest.mark.parametrize(
     "variable",
     ["LD_PRELOAD", "LD_AUDIT", "GCONV_PATH", "PYTHONPYCACHEPREFIX", "OPENSSL_CONF", "OPENSSL_MODULES",
-     "SSL_CERT_FILE", "DOCKER_CONFIG", "JAVA_HOME"],
+     "SSL_CERT_FILE", "DOCKER_CONFIG", "JAVA_HOME", "BASH_ENV", "CLAUDE_ENV_FILE", "CLAUDE_CODE_SHELL_PREFIX"],
 )  # fmt: skip
 def test_what_a_variable_names_is_not_changed(variable: str, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it is there or not, a file or a folder, whole or seen from the current folder, or behind a link."""

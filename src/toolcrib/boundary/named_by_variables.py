@@ -1,5 +1,5 @@
-"""Find the files that are loaded into Toolcrib, or into a program that it starts, because a variable names them: the
-system's loader, libc, Python, OpenSSL and container engines look there at their start."""
+"""Find the files that are loaded into Toolcrib, a program that it starts, or the shells of other agents, because a
+variable names them: the system's loader, libc, Python, OpenSSL, container engines and bash look there at their start."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ _VARIABLES = {
     "SSL_CERT_FILE": _ONE, "SSL_CERT_DIR": ":",  # which servers are believed
     "DOCKER_CONFIG": _ONE, "CONTAINERS_CONF": _ONE, "CONTAINERS_CONF_OVERRIDE": _ONE, "CONTAINERS_STORAGE_CONF": _ONE,
     "JAVA_HOME": _ONE,  # servers get it
+    # What Claude Code's shells, or all, run before each command.
+    "BASH_ENV": _ONE, "CLAUDE_ENV_FILE": _ONE, "CLAUDE_CODE_SHELL_PREFIX": " ",
 }  # fmt: skip
 """Each names files, or folders from which anything is loaded; of a folder with libraries only those of the system."""
 
@@ -68,8 +70,8 @@ def named_by_variables(root: str, protected: Collection[str] = ()) -> tuple[Host
 
 
 _REASON = (
-    "{} names it, so Toolcrib, or a program that it starts, loads it at the next start, outside the sandbox, with your "
-    "rights"
+    "{} names it, so Toolcrib, or a program that it or another agent starts, loads it at the next start, outside the "
+    "sandbox, with your rights"
 )
 
 

@@ -52,6 +52,7 @@ def test_these_are_started(tmp_path: Path) -> None:
         ("PERL5LIB", "/usr/x:{ws}/lib", "perl -V"), ("GIT_EXTERNAL_DIFF", "./x", "git diff"),
         ("JAVA_TOOL_OPTIONS", "-javaagent:{ws}/x.jar", "java -version"),
         ("DOCKER_CONFIG", "{ws}/.docker", "docker --help"), ("PYTHONPATH", "/usr/x:", "pip3 list"),
+        ("TAR_OPTIONS", "--checkpoint=1 --checkpoint-action=exec=./x", "tar tf a"),
     ],
 )  # fmt: skip
 def test_a_variable_that_names_a_file_of_the_workspace_asks(

@@ -41,6 +41,7 @@ _OBEYED = {
     "javac": ("JAVA_TOOL_OPTIONS", "JDK_JAVAC_OPTIONS"),
     "openssl": ("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES"),
     "docker": ("DOCKER_CONFIG",),
+    **dict.fromkeys(("tar", "gtar"), ("TAR_OPTIONS",)),
 }
 _VERSION = lazy_regex(r"[\d.]+\Z")
 _SIGNS = lazy_regex(r"[:;=@,\s]+")
