@@ -1,5 +1,5 @@
 """Find the files that are loaded into Toolcrib, a program that it starts, or the shells of other agents, because a
-variable names them: the system's loader, libc, Python, OpenSSL, container engines and bash look there at their start."""
+variable names them: the loader, libc, Python, OpenSSL, container engines and bash look there at their start."""
 
 from __future__ import annotations
 
