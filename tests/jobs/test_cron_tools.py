@@ -148,8 +148,19 @@ async def test_a_yes_lets_it_change_a_persons_schedule() -> None:
     async with scheduled(approve=approver) as made:
         made.schedules.add("backup", Every(3600, 0), Job("message", {"text": "back up"}))
         await made.text(action="pause", name="Backup")
-        assert asked == ["a person made or paused the schedule 'backup' (every 1h: back up)"]
+        assert asked == ["pause: a person made or paused the schedule 'backup' (every 1h: back up)"]
         assert made.schedules.get("backup").state == "paused"
+
+
+async def test_a_yes_for_the_session_to_one_change_of_a_persons_schedule_is_none_to_another() -> None:
+    async def once_for_the_session(request: ApprovalRequest) -> bool | Decision:
+        return request.reason.startswith("pause:") and Decision(True, scope="session")
+
+    async with scheduled(approve=once_for_the_session) as made:
+        made.schedules.add("backup", Every(3600, 0), Job("message", {"text": "back up"}))
+        await made.text(action="pause", job_id="backup")
+        assert "denied" in await made.error(action="remove", job_id="backup")
+        assert "denied" in await made.error(action="resume", job_id="backup")
 
 
 async def test_a_list_is_untrusted_if_a_run_failed_or_a_task_comes_from_who_had_read_a_page() -> None:

@@ -81,7 +81,7 @@ class Scheduling:
         if action != "list" and SCHEDULED_RUN in ctx.metadata:
             return Judgement("deny", NOT_HERE.format(ctx.metadata[SCHEDULED_RUN]), "schedule:nested")
         if action in ("remove", "pause", "resume", "run"):
-            return self._of_person(arguments.get("job_id") or arguments.get("name"))
+            return self._of_person(action, arguments.get("job_id") or arguments.get("name"))
         if action != "add":
             return None
         judged = [_often(arguments), self._as_message(arguments, ctx), self._as_call(arguments, ctx)]
@@ -112,15 +112,16 @@ class Scheduling:
         said = f"the outcome is a message to {one_line(str(channel))!r}: {worst.reason}"
         return replace(worst, reason=said, insists=True)
 
-    def _of_person(self, name: Any) -> Judgement | None:
-        """Ask before a schedule is changed that a person made or paused, in every mode."""
+    def _of_person(self, action: str, name: Any) -> Judgement | None:
+        """Ask before a schedule is changed that a person made or paused, in every mode. The reason names the action: a
+        yes for the session to one is none to another."""
         try:
             found = self.schedules.get(str(name))
         except ScheduleError:
             return None  # the tool itself says so
         if found.options.by_model:
             return None
-        said = f"a person made or paused the schedule {found.name!r} ({found.timing}: {what_of(found)})"
+        said = f"{action}: a person made or paused the schedule {found.name!r} ({found.timing}: {what_of(found)})"
         return Judgement("ask", said, "schedule:person", insists=True)
 
     async def job_of(
