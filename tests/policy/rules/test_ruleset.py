@@ -271,6 +271,7 @@ def test_denied_commands_and_allowed_ones(room):
     assert room.verdict(rules, "exec", command="git status && git commit -m x") == "ask"
     assert room.verdict(rules, "exec", command="git commit -m x; git -C . push") == "deny"
     assert room.verdict(rules, "exec", command="git $X") == "ask"
+    assert room.verdict(rules, "exec", command="mise exec -- git push") == "ask"  # as `uv run` does
     assert room.verdict(rules, "exec", command="git status; ls") == "allow"  # ls is harmless by itself
     assert room.verdict(rules, "exec", command="git status; curl x") is None
     assert room.verdict(rules, "exec", command="git status; '") == "ask"  # unreadable: push cannot be ruled out

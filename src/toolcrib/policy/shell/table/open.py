@@ -140,7 +140,7 @@ pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy
 toolcrib | text* | -w= --workspace= --config= --mode= --db= -y!person --yes!person | options@own_command
 npm cnpm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | options@by_verb
 npx pnpx bunx | text* | -c=shell --call=shell -p= --package= | options@npx
-nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install network
+nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | execute install network
 cargo go gem brew port snap flatpak choco winget scoop opam luarocks bundle bundler composer mix rebar3 stack cabal \
   ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel \
   bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text* | | options@by_verb
