@@ -285,6 +285,17 @@ def test_denied_commands_and_allowed_ones(room):
     assert room.verdict(rules, "exec", command="echo {a,b}; x=a; x+=b; sh -c 'bash -c \"echo {a,b}\"'") is None
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["less private/plan", "cd private; foo plan", ". private/plan", "awk -f private/plan"],
+)
+def test_a_program_that_is_not_known_asks_if_it_names_what_a_rule_denies_to_read(room, command):
+    rules = room.rules(deny=["Read(private/**)", "Edit(src/**)"])
+    assert room.verdict(rules, "exec", command=command) == "ask"
+    assert room.verdict(rules, "exec", command=command.replace("private", "public")) is None
+    assert room.verdict(rules, "exec", command="foo src/plan; echo private/plan") is None
+
+
 def test_a_rule_that_may_apply_says_so(room):
     """`grep -r x .` reads a folder with files that the rule denies: which ones is known when it runs."""
     (room.root / "private").mkdir(exist_ok=True)

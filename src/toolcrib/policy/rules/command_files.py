@@ -55,9 +55,24 @@ def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, 
                 return each.rule, "yes"
             if certainty == "maybe" and found is None:
                 found = (each.rule, "maybe")
-        if found is None and "read" in each.access and _is_stored(call, each.files):
+        if found is not None or "read" not in each.access:
+            continue
+        if _is_stored(call, each.files) or any(each.files.refuses(file) for file in _named(call)):
             found = (each.rule, "maybe")
     return found
+
+
+def _named(call: JudgedCall) -> Iterator[File]:
+    """Yield what the words of programs name that run code or are not known: they may read it."""
+    from ..shell.effects import effects_of
+
+    for command in call.script.commands:
+        runs = command.name in (".", "source") or any(
+            each.kind in ("unknown", "execute") for each in effects_of(command)
+        )
+        for word in command.args if runs else ():
+            if word.text and word.text[0] != "-":
+                yield file_at(word.text, command.cwd or call.cwd, "read")
 
 
 def _is_stored(call: JudgedCall, pattern: FilePattern) -> bool:
