@@ -690,6 +690,22 @@ async def test_a_yes_is_none_to_what_the_call_means_when_the_answer_comes(world,
     assert again.for_llm == "removed other" if to == "other" else again.error_kind == "denied"
 
 
+async def test_a_yes_for_the_session_to_a_command_is_none_to_what_it_does_when_a_link_leads_elsewhere(world):
+    asked = []
+
+    async def ask(request):
+        asked.append(request.reason)
+        return Decision(True, scope="session")
+
+    link = {"to": "first"}
+    here = world(approver=ask)
+    here.service.suggest = suggest
+    here.registry.register(behind_a_link(link))
+    for link["to"] in ("first", "first", "other", "other"):
+        assert not (await here.registry.execute("remove", {}, ToolContext())).is_error
+    assert asked == ["it removes first", "it removes other"]
+
+
 async def test_a_stored_yes_is_none_to_another_reason(world):
     link = {"to": "first"}
     here = world()

@@ -32,7 +32,7 @@ from . import requests
 from .callers import caller_of, holder_of, is_same_asker, serves, this_process
 from .preview import cut_line, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Question, Remember, Scope, denial
-from .session_approvals import SessionApprovals, still_asks, what_is_covered
+from .session_approvals import SessionApprovals, about_edited, what_is_covered
 from .shell.kinds import RULE_FETCH
 
 log = logging.getLogger("toolcrib.policy")
@@ -415,9 +415,10 @@ class ApprovalService:
             if text is None:
                 return
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
-            question = replace(question, hosts=())  # which hosts the edited call names was not shown
-            if not still_asks(request.tool, question):
+            answered = about_edited(request.tool, question)  # without hosts: those of the edited call were not shown
+            if answered is None:
                 return
+            question = answered
         line = self._line(request, arguments, question)
         self._session_approvals.add(request, decision.scope, line, question)
 

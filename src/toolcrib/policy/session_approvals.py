@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..core.call import Call
 from ..core.context import ToolContext
 from ..core.tool import Tool, ToolCategory
 from .callers import caller_of
 from .requests import Question, Scope, covers
+from .shell.kinds import RULE_FETCH
+
+_WRITTEN = ""  # instead of the reason for a command that a person wrote
 
 
 class SessionApprovals:
@@ -27,14 +31,17 @@ class SessionApprovals:
         if not granted:
             return False
         line, hosts = rule(), question.hosts
-        covering = (_about(request.tool, question), _reach(request.tool, line, hosts))
-        return covering in granted or (question.asked_by, _as_rule(line, hosts)) in granted
+        reach = _reach(request.tool, line, hosts)
+        covering = {(_about(question), reach), (question.asked_by, _as_rule(line, hosts))}
+        if request.tool.category == ToolCategory.SHELL:  # a person may have written this command
+            covering.add((_about(replace(question, reason=_WRITTEN)), reach))
+        return not granted.isdisjoint(covering)
 
     def add(self, request: Call, scope: Scope, line: str, question: Question) -> None:
         """Remember an approval. One that became a rule, too, but only for calls that the same line allows: this process
         has not read the new rule."""
         reach = _as_rule(line, question.hosts) if scope == "rule" else _reach(request.tool, line, question.hosts)
-        about = question.asked_by if scope == "rule" else _about(request.tool, question)
+        about = question.asked_by if scope == "rule" else _about(question)
         if reach:
             self._granted.setdefault(_conversation(request.ctx), set()).add((about, reach))
 
@@ -54,11 +61,13 @@ def what_is_covered(tool: Tool, line: str) -> str:
     return covers(tool.name, str(tool.category), line)
 
 
-def still_asks(tool: Tool, question: Question) -> bool:
-    """Return whether a question is also one about the same call with other arguments: that of a setting or of the mode.
-    A command is approved as the person wrote it."""
+def about_edited(tool: Tool, question: Question) -> Question | None:
+    """Return the question that a yes to edited arguments answers for the session: that of a setting or of the mode. A
+    command is approved as the person wrote it, whatever it does. None: it answers none."""
+    if tool.category == ToolCategory.SHELL:
+        return replace(question, hosts=(), reason=_WRITTEN)
     of_mode = (question.rule or "mode:").startswith("mode:")
-    return tool.category == ToolCategory.SHELL or question.is_of_setting or of_mode
+    return replace(question, hosts=()) if question.is_of_setting or of_mode else None
 
 
 def _conversation(ctx: ToolContext) -> str:
@@ -66,10 +75,12 @@ def _conversation(ctx: ToolContext) -> str:
     return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
 
 
-def _about(tool: Tool, question: Question) -> str | None:
+def _about(question: Question) -> str | None:
     """Return what a question is about: the setting that asks, or why this call does, in the words that the person read
-    (they name the protected file, or the secret). None for a command that an approval covers only as it is."""
-    if tool.category == ToolCategory.SHELL or question.is_of_setting:
+    (they name the protected file, or the secret). The same command may do something else if a link leads elsewhere.
+    A yes to a fetch is about the host alone, and one to a command that the person wrote is about no reason."""
+    fetches = question.rule == RULE_FETCH and bool(question.hosts)
+    if question.is_of_setting or fetches or question.reason == _WRITTEN:
         return question.asked_by
     return f"{question.rule}\0{question.reason}"
 
