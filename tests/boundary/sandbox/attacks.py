@@ -599,6 +599,16 @@ def other_architecture():
     return True
 
 
+# --- other programs
+
+
+@attack
+def lease_a_file():
+    """Who opens it would wait for 45 s."""
+    write(f"{WS}/leased")
+    fcntl.fcntl(os.open(f"{WS}/leased", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)
+
+
 # --- the terminal
 
 

@@ -71,6 +71,8 @@ def test_arguments_decide(name: str) -> None:
     assert of(m.ioctl, 1, 0x5401) == ALLOW  # TCGETS
     assert of(m.ioctl, 0, 0x5412) == of(m.ioctl, 0, 0x541C) == error(errno.EPERM)
     assert of(m.ioctl, 0, 0xDEAD_0000_5412) == error(errno.EPERM)  # the kernel looks at the low half only
+    assert of(m.fcntl, 3, 3) == of(m.fcntl, 3, 1030, 3) == ALLOW  # F_GETFL, F_DUPFD_CLOEXEC
+    assert of(m.fcntl, 3, 1024, 1) == of(m.fcntl, 3, 1040, 1) == error(errno.EPERM)  # leases
     for call, argument in m.mknod:
         before = (0,) * argument
         assert of(call, *before, 0o020666) == error(errno.EPERM)  # the device 0:0 needs no privilege

@@ -29,6 +29,7 @@ _LD, _JEQ, _JGE, _JSET, _JA, _RET, _AND = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06, 0x
 # linux/sched.h; CLONE_NEWTIME shares bits with clone's exit signal and exists for clone3 and unshare only
 CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # asm-generic/ioctls.h: both type into the terminal
+_LEASES = (1024, 1040)  # linux/fcntl.h: F_SETLEASE, F_SETDELEG; who opens a leased file waits for 45 s
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _FILE_KIND, _CHARACTER_DEVICE = 0o170000, 0o020000  # linux/stat.h
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE_MASK, _IPPROTO_TCP = 1, 2, 0xF, 6  # linux/net.h
@@ -69,6 +70,7 @@ class Machine:
     column: int
     clone: int
     clone3: int
+    fcntl: int
     ioctl: int
     socket: int
     socketpair: int
@@ -78,9 +80,12 @@ class Machine:
 
 
 X86_64 = Machine(
-    0xC000003E, 0, clone=56, clone3=435, ioctl=16, socket=41, socketpair=53, mknod=((133, 1), (259, 2)), x32=True
+    0xC000003E, 0, clone=56, clone3=435, fcntl=72, ioctl=16, socket=41, socketpair=53, mknod=((133, 1), (259, 2)),
+    x32=True,
+)  # fmt: skip
+AARCH64 = Machine(
+    0xC00000B7, 1, clone=220, clone3=435, fcntl=25, ioctl=29, socket=198, socketpair=199, mknod=((33, 2),)
 )
-AARCH64 = Machine(0xC00000B7, 1, clone=220, clone3=435, ioctl=29, socket=198, socketpair=199, mknod=((33, 2),))
 MACHINES = {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
 
@@ -127,9 +132,10 @@ def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Fur
     # everybody may make the device 0:0; over this workspace, an overlay would take it for a deleted file
     for call, argument in machine.mknod:
         test(*refuse_bits(call, argument, _FILE_KIND, _CHARACTER_DEVICE, errno.EPERM))
-    test(machine.ioctl, _op(_LD, _DATA_ARG1))
-    for request in (TIOCSTI, TIOCLINUX):
-        test(machine.ioctl, _op(_JEQ, request, 0, 1), _deny(errno.EPERM))
+    for call, requests in ((machine.ioctl, (TIOCSTI, TIOCLINUX)), (machine.fcntl, _LEASES)):
+        test(call, _op(_LD, _DATA_ARG1))
+        for request in requests:
+            test(call, _op(_JEQ, request, 0, 1), _deny(errno.EPERM))
     pairs = families if further.pairs is None else further.pairs
     for call, known in ((machine.socket, families), (machine.socketpair, pairs)):
         allowed = [_op(_JEQ, family, len(known) - i, 0) for i, family in enumerate(known)]
