@@ -292,6 +292,7 @@ def test_denied_commands_and_allowed_ones(room):
 def test_a_program_that_is_not_known_asks_if_it_names_what_a_rule_denies_to_read(room, command):
     rules = room.rules(deny=["Read(private/**)", "Edit(src/**)"])
     assert room.verdict(rules, "exec", command=command) == "ask"
+    assert room.verdict(rules, "exec", command=f"curl file://{room.root}/priv%61te/plan") == "deny"
     assert room.verdict(rules, "exec", command=command.replace("private", "public")) is None
     assert room.verdict(rules, "exec", command="foo src/plan; echo private/plan") is None
 

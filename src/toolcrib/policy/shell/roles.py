@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from urllib.parse import unquote
 
 from ...boundary.sensitive_names import sensitive_by
 from ...core.text import lazy_regex
@@ -151,6 +152,7 @@ CHECKS_SIGNATURES = lazy_regex(r"%G|(?i:signature)")
 """What makes git check a signature, in a format or a key to sort by: gpgsm fetches what a certificate names."""
 _REMOTE = lazy_regex(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
 HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|head|tail|true|false|:)(?: -\w+)*")
+_FILE_ADDRESS = lazy_regex(r"\s*file:(?://[^/]*(?=/))?([^?#]*)", re.IGNORECASE)
 _PAGER = lazy_regex(r"(?:less|more)(?: -\w+)*")
 
 
@@ -172,7 +174,7 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
         here = "read" if role == "remote" else "write"
         yield Effect("network" if _REMOTE.match(word.start) else here, word)
     elif role in ("host", "url"):
-        yield Effect("read" if word.start.lower().startswith("file:") else "network", word)
+        yield _of_address(word)
     elif role == "program":
         yield from of_program_word(word)
     elif role == "exec":
@@ -209,3 +211,14 @@ def of_program_word(word: Word) -> Iterator[Effect]:
         yield Effect("unknown", word, f"opens {text}, which runs what is typed into it", "shell:pager")
         return
     yield Effect("hijack", word, f"makes another program run {text or 'something'}", "shell:hijack")
+
+
+def _of_address(word: Word) -> Effect:
+    """Return what an address means: a host, or with `file:` a path, in which each sign may be written as `%41`."""
+    known = None not in word.parts and not word.many
+    text = "".join(part or "" for part in word.parts) if known else word.start
+    if (found := _FILE_ADDRESS.match(text)) is None:
+        return Effect("network", word)
+    path = unquote(found[1])
+    glob = word.glob and ("*" in path or "[" in path)  # `?` was where a query begins
+    return Effect("read", replace(word, parts=(path,), glob=glob) if known else word)
