@@ -340,6 +340,14 @@ def test_installing_packages_that_the_host_loads_asks(command: str) -> None:
     assert judge_command("pip install x", replace(WALLED, host_files=lambda: (packages,))).rule != RULE_HOST_FILES
 
 
+def test_a_question_names_all_files_of_the_host_that_a_line_changes() -> None:
+    """A yes for the session is for what the question says."""
+    files = tuple(HostFile(f"{HOME}/project/{name}.py", f"the server {name} runs it") for name in "ab")
+    found = judge_command("echo x > a.py; echo x > b.py; echo x > c.py", replace(WALLED, host_files=lambda: files))
+    assert found.rule == RULE_HOST_FILES
+    assert "a.py: the server a runs it; " in found.reason and "b.py: the server b runs it" in found.reason
+
+
 ANSWERS = (
     "toolcrib schedule remove daily", "toolcrib schedule add 1h x",
     "toolcrib approvals approve ap_1", "toolcrib -w . approvals deny ap_1", "toolcrib trust", "toolcrib undo",
