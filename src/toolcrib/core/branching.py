@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 from .dataclass import dataclass
 from .errors import ToolDefinitionError
 from .json_values import as_object, objects_of, value_at
-from .nesting import levels, long_integers
+from .nesting import every, levels, long_integers
 from .violations import Json
 
 MAX_WAYS = 100_000
@@ -103,17 +103,12 @@ def _comparisons(node: Json) -> int:
     """Return the looks that a schema takes to compare a value with its constants and to divide it."""
     count = 0 if isinstance(node.get("multipleOf", 1), int) else _EXACT
     options: Any = node.get("enum")
-    waiting: list[Any] = [node.get("const"), *(options if isinstance(options, list) else ())]
-    if all(member is None or isinstance(member, str | bool) for member in waiting):
+    members: list[Any] = [node.get("const"), *(options if isinstance(options, list) else ())]
+    if all(member is None or isinstance(member, str | bool) for member in members):
         return count  # the validator looks a text up in a table
-    while waiting:
-        member = waiting.pop()
-        if isinstance(member, dict):
-            waiting.extend(cast("Json", member).values())
-        elif isinstance(member, list):
-            waiting.extend(cast("list[Any]", member))
-        is_short = isinstance(member, int) and member.bit_length() < 64
-        count += 5 if is_short else _EXACT if isinstance(member, int | float) else 1
+    for each in (inner for member in members for inner in every(member)):
+        is_short = isinstance(each, int) and each.bit_length() < 64
+        count += 5 if is_short else _EXACT if isinstance(each, int | float) else 1
     return count
 
 

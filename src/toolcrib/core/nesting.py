@@ -142,18 +142,22 @@ def has_more_values(value: Any, most: int) -> bool:
     return False
 
 
+def every(value: Any) -> Iterator[Any]:
+    """Yield the value and every value in it."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        yield item
+        if isinstance(item, dict):
+            waiting.extend(cast("Json", item).values())
+        elif isinstance(item, list):
+            waiting.extend(cast("list[Any]", item))
+
+
 def long_integers(value: Any) -> tuple[int, int]:
     """Return how many integers of JSON data no float has exactly (beyond 2⁵³), and the bits of the longest.
 
     The validator's hash takes many of these for equal, and then compares each with each.
     """
-    waiting, count, bits = [value], 0, 0
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            waiting.extend(cast("Json", item).values())
-        elif isinstance(item, list):
-            waiting.extend(cast("list[Any]", item))
-        elif isinstance(item, int) and item.bit_length() > 53:
-            count, bits = count + 1, max(bits, item.bit_length())
-    return count, bits
+    bits = [bits for item in every(value) if isinstance(item, int) and (bits := item.bit_length()) > 53]
+    return len(bits), max(bits, default=0)
