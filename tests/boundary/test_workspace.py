@@ -160,7 +160,7 @@ def test_devices_and_proc_are_refused_even_in_a_root():
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="there are no extended attributes")
-def test_write_keeps_the_access_list(ws):
+def test_write_keeps_the_access_list(ws, monkeypatch):
     (ws.root / "f").write_text("old")
     entries = [(1, 6, 2**32 - 1), (2, 6, 1234), (4, 0, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1)]  # acl(5)
     access = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
@@ -170,6 +170,14 @@ def test_write_keeps_the_access_list(ws):
         pytest.skip("this file system has no access lists")
     ws.stage("f", b"new").commit()
     assert os.getxattr(ws.root / "f", "system.posix_acl_access") == access  # the group has no rights, 1234 has
+
+    def refused(*_: object) -> None:
+        raise OSError("no room for it")
+
+    monkeypatch.setattr(os, "setxattr", refused)
+    with pytest.raises(OSError, match="no room for it"):
+        ws.stage("f", b"wider")
+    assert not [*ws.root.glob(".*.tmp")]
     assert (ws.root / "f").read_text() == "new"
 
 

@@ -99,8 +99,11 @@ def write_new(
 
 def _take_over_access(dir_fd: int, name: str, fd: int) -> None:
     """Give a file the access list of another, if that has one: its mode alone would let the group do what only the
-    named users may."""
+    named users may. Raises OSError if it cannot be given."""
+    access = None
     with contextlib.suppress(OSError, AttributeError):  # it has none, or may not be read; macOS has no such functions
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with closing_fd(os.open(name, flags, dir_fd=dir_fd)) as old:
-            os.setxattr(fd, _ACCESS, os.getxattr(old, _ACCESS))
+            access = os.getxattr(old, _ACCESS)
+    if access is not None:
+        os.setxattr(fd, _ACCESS, access)
