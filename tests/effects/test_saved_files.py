@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.boundary.sandbox import protected_paths
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ToolcribError
@@ -448,7 +449,9 @@ def test_files_are_looked_at_for_ten_seconds_after_a_command(room: Room, monkeyp
         assert (room.journal.folder.saved / saved_files.PATHS).exists() != whole
 
 
-async def test_the_undo_that_is_offered_for_a_replaced_protected_link_works(box: Toolbox) -> None:
+async def test_the_undo_that_is_offered_for_a_replaced_protected_link_works(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not box.sandbox().active:
         pytest.skip("no sandbox here")
     root = Path(box.journal.ws.root)
@@ -464,5 +467,6 @@ async def test_the_undo_that_is_offered_for_a_replaced_protected_link_works(box:
     (root / "make.sh").write_text("echo x > .mcp.json\n")
     done = await box.call("exec", {"command": "sh make.sh"})
     ((force, call),) = re.findall(r"toolcrib undo (--force )?([\w-]+)", done.for_llm)
+    monkeypatch.setattr(protected_paths, "TICK_NS", 60_000_000_000)  # as if all of it had just been done
     undo(box.journal, call, force=bool(force))
     assert not force and (root / ".mcp.json").exists()

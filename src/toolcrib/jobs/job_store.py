@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.event import listen
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from ..core.dataclass import dataclass
 from ..record.sqlite import write_ahead
@@ -193,16 +193,10 @@ class JobStore:
             return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'job_signal'").fetchone() is not None
 
     def set_up(self) -> None:
-        """Make the tables if they are not there."""
-        try:
-            self._make_tables()
-        except IntegrityError:  # Postgres: another process has made them at the same time, and committed
-            self._make_tables()
-
-    def _make_tables(self) -> None:
+        """Make the tables if they are not there. Those of DBOS must be there."""
         with self.engine.begin() as connection:
-            if self.postgres:
-                connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+            if self.postgres:  # IF NOT EXISTS fails there if another process makes the same at this moment
+                connection.execute(sa.text("SELECT 1 FROM dbos_migrations FOR NO KEY UPDATE"))
             for statement in _TABLES.split(";\n"):
                 if statement.strip():
                     connection.execute(sa.text(statement))

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import locked
-from ..boundary.programs import beneath
+from ..boundary.programs import beneath, within_any
 from ..boundary.sandbox.protected_paths import ProtectedPaths, forget_links, links_now
 from ..boundary.workspace_paths import LinkRefused
 from ..core.dataclass import dataclass
@@ -301,8 +301,13 @@ class _Undoing:
 def _live(guards: Iterable[ProtectedPaths], undone: Collection[str]) -> Iterator[str]:
     """Yield what an undo gave a protected name that is not itself what was undone: a link that is back leads to files
     that were written without a question while it was away, or a folder is a repository again."""
+    guards = list(guards)
     for guard in guards:
-        for path in guard.appeared(each for each in map(os.path.dirname, undone) if beneath(each, guard.root)):
+        others = [
+            each.root for each in guards if each is not guard and beneath(each.root, guard.root)
+        ]  # they look there
+        folders = (each for each in map(os.path.dirname, undone) if beneath(each, guard.root))
+        for path in guard.appeared(each for each in folders if not within_any(each, others)):
             whole = os.path.join(guard.root, path)
             real = os.path.realpath(whole)
             if os.path.lexists(real) and not _is_undone(real, undone):
