@@ -42,8 +42,10 @@ def _command(kind: str, one: str, two: str, text: str, mode: str) -> str:
         "again": f"rm -rf ./{one}; mkdir ./{one}; echo new > ./{one}/a",
         "move": f"mv -f -T ./{one} ./{two}",
         "into": f"mv -f ./{one} ./{two}/",
-        # not into itself: how far that gets goes by the order in which a file system lists a folder
-        "copy": f'case "$(realpath -m ./{two})/" in "$(realpath -m ./{one})"/*) ;; *) cp -r ./{one} ./{two};; esac',
+        # Not into itself: how far that gets goes by the order in which a file system lists a folder. Not onto another
+        # name of the same file: an overlay gives a new hard link another inode number at first.
+        "copy": f'case "$(realpath -m ./{two})/" in "$(realpath -m ./{one})"/*) ;; *) '
+        f"cp -r --remove-destination ./{one} ./{two};; esac",
         "chmod": f"chmod {mode} ./{one}",
         "touch": f"touch -d 2001-01-01 ./{one}",
         "symlink": f"ln -sfn '{text or 'a'}' ./{one}",
