@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.boundary.launchers import looked_for_by
+from toolcrib.boundary.launchers import looked_for_by, named_after
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,22 @@ from toolcrib.boundary.launchers import looked_for_by
 )
 def test_launchers_of_other_languages_count(command: str, name: str) -> None:
     assert name in looked_for_by(command.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("gunicorn a", "gunicorn"),
+        ("/opt/a-server --stdio", "a-server"),
+        ("npx -y @scope/some@1.2", "some"),
+        ("uv run --with x srv", "srv"),
+        ("env A=1 sed", "sed"),
+        ("python3 srv.py", None),
+        ("docker run -i --rm", None),
+        ("npm start", None),
+        ("git fetch", None),
+    ],
+)
+def test_files_with_the_name_of_a_program_without_a_row_are_its_own(command: str, program: str | None) -> None:
+    names = named_after(command.split())
+    assert (f".{program}*" in names and f".config/{program}*" in names) if program else not names

@@ -436,6 +436,20 @@ def test_what_was_not_there_at_the_first_start_is_a_change(tmp_path: Path) -> No
     assert doubt is not None and "dist/index.js (new)" in doubt.text
 
 
+def test_what_has_the_name_of_the_program_is_protected_and_not_in_the_fingerprint(tmp_path: Path) -> None:
+    start = DeclaredStart("it", ("/opt/foo", "serve"), tmp_path / "sub")
+    fill(tmp_path, ".foo/settings", "sub/foo.toml", "sub/food.txt", "foo")
+    starts = Starts([tmp_path], tmp_path.parent / "starts")
+    files = starts.host_files([start])
+    for name in (".foo/settings", ".foo/new", "sub/foo.toml", "sub/.foorc", "Foofile", ".config/foo/a", "sub/foo.js"):
+        assert any(each.is_touched_by(str(tmp_path / name)) for each in files), name
+    for name in ("sub/food.txt", "foo", "sub/other.toml"):
+        assert not any(each.is_touched_by(str(tmp_path / name)) for each in files), name
+    starts.check(start)
+    fill(tmp_path, ".foo/settings", "sub/foo.log")
+    assert starts.doubt(start) is None
+
+
 def test_a_module_that_no_start_loads_may_change(tmp_path: Path) -> None:
     fill(tmp_path, "server.py", "other.py", "tests/__init__.py", "sub/x.py")
     start = DeclaredStart("it", ("python3", "server.py"), tmp_path, "x")

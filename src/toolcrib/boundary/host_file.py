@@ -34,7 +34,7 @@ class HostFile:
     name: str = ""
 
     def covers(self, path: str) -> bool:
-        """Return whether a path (absolute, no links in it) is the file, or in the folder."""
+        """Return whether a path (absolute, no links in it) is the file, or in the folder, also a new one."""
         if not self.many:
             return path == self.path or (not self.place and beneath(path, self.path))
         return path not in self.known and _starred(self.path).fullmatch(path) is not None and self._counts(path)
@@ -80,7 +80,7 @@ def modules_named(folder: str, reason: str, only: frozenset[str] = frozenset()) 
 
 @functools.cache
 def _starred(pattern: str) -> re.Pattern[str]:
-    return re.compile("[^/]*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    return re.compile("[^/]*".join(map(re.escape, pattern.split("*"))) + "(?:/.*)?", re.DOTALL)
 
 
 def _links_in(folder: str) -> set[str]:

@@ -1,10 +1,12 @@
-"""The files that launchers look for by fixed names, so that no word of a command line names them.
+"""The files that programs look for by fixed names, so that no word of a command line names them.
 
-A row counts if all words of its key are in the command, also within the text of `bash -c`.
+A row counts if all words of its key are in the command, also within the text of `bash -c`. Of a program without a row
+those count that have its name (`.foorc`, `foo.toml`, `.config/foo`).
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +38,6 @@ _TASKFILES = tuple(
     f"{name}{more}.{end}" for name in ("Taskfile", "taskfile") for more in ("", ".dist") for end in ("yml", "yaml")
 )
 _PROCFILES = ("Procfile", ".env")
-_WEB_SETTINGS = tuple(f"{name}.config.{end}" for name in ("vite", "next") for end in ("js", "mjs", "cjs", "ts", "mts"))
 _CLOJURE = ("deps.edn", "bb.edn", "project.clj", "profiles.clj")
 _INVOKE = ("tasks.py", "tasks", "invoke.yaml", "invoke.py")
 _JUPYTER = tuple(
@@ -71,11 +72,10 @@ _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
     "pipenv": ("Pipfile", "Pipfile.lock", ".env", ".venv"), "rye": ("pyproject.toml", ".venv"),
     "flask": ("app.py", "wsgi.py", ".flaskenv", ".env"),
     "fastapi": ("main.py", "app.py", "api.py", "app", "pyproject.toml"),
-    "gunicorn": ("gunicorn.conf.py",), "celery": ("celeryconfig.py",), "langgraph": ("langgraph.json", ".env"),
+    "celery": ("celeryconfig.py",), "langgraph": ("langgraph.json", ".env"),
     "jupyter": _JUPYTER, "invoke": _INVOKE, "inv": _INVOKE,
     "nox": ("noxfile.py",), "tox": ("tox.ini", "tox.toml", "setup.cfg", "pyproject.toml"), "doit": ("dodo.py",),
     "scons": ("SConstruct",), "ansible-playbook": ("ansible.cfg",),
-    "vite": _WEB_SETTINGS, "next": _WEB_SETTINGS, "wrangler": ("wrangler.toml", "wrangler.json", "wrangler.jsonc"),
     "nodemon": ("nodemon.json", "package.json"), "pm2": ("ecosystem.config.js",),
     "turbo": ("turbo.json", "package.json"),
     "nx": ("nx.json", "project.json", "package.json"), "composer": ("composer.json", "vendor"),
@@ -133,8 +133,17 @@ _VERSIONS = (
 )  # fmt: skip
 """By these a version manager (asdf, mise, pyenv, rbenv …) chooses what its shims run; some can name a folder."""
 _MAX_NAMES = 20
+_STARTS_ANOTHER = frozenset({
+    "sh", "bash", "zsh", "dash", "ksh", "fish", "env", "nohup", "timeout", "nice", "ionice", "setsid", "stdbuf", "sudo",
+    "time", "xargs",
+})  # fmt: skip
+_RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx", "run", "exec", "dlx", "x"})  # before the name of another
+_OWN_PLACES = ("{0}.*", ".{0}*", "{0}rc*", "{0}file*", "{1}file*", ".config/{0}*")
+# `.gitignore` and `.dockerignore` are edited often; what git runs is protected by `git_settings.py`.
+_WITHOUT_OWN = _STARTS_ANOTHER | {"git", "docker", "podman"}
 _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
 _RUNS_FILES = frozenset({"pipx"})  # a file of the name of the package comes first
+_PROGRAM = lazy_regex(r"[A-Za-z][\w-]{2,99}")
 _PACKAGE = lazy_regex(r"((?:@[\w.-]+/)?[A-Za-z][\w.-]*)(?:@.*)?")
 
 
@@ -143,6 +152,17 @@ def looked_for_by(words: Sequence[str]) -> frozenset[str]:
     texts = _texts(words)
     rows = _rows(_LOOKED_FOR, texts)
     return frozenset(name for names in (*rows, _packages(texts), _chosen_by(texts)) for name in names)
+
+
+def named_after(words: Sequence[str]) -> frozenset[str]:
+    """Return names, with a star, of the files that would belong to the programs in a command that have no row."""
+    texts, first = _texts(words), os.path.basename(words[0])
+    another = (text for text in dict.fromkeys(texts) if first in _STARTS_ANOTHER and next(named_programs(text), None))
+    names = {first, *_operands(texts, _RUNNERS), *itertools.islice(another, _MAX_NAMES)}
+    names = {name.rpartition("/")[2] for name in names}
+    known = _WITHOUT_OWN.union(*(key.split() for key in (*_LOOKED_FOR, *_OF_HOME)))
+    own = (name for name in names - known if _PROGRAM.fullmatch(name))
+    return frozenset(place.format(name, name.capitalize()) for name in own for place in _OWN_PLACES)
 
 
 def kept_in_home_by(words: Sequence[str]) -> list[str]:

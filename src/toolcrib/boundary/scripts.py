@@ -19,6 +19,7 @@ import itertools
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..core.dataclass import dataclass
@@ -34,6 +35,7 @@ from .launchers import (
     WITH_COMMANDS,
     kept_in_home_by,
     looked_for_by,
+    named_after,
 )
 from .own_files import read_regular
 from .programs import beneath, within_any, without_dots
@@ -87,12 +89,13 @@ class Loaded:
     """What a command runs or loads in writable folders, as absolute paths. `hashed` files are in its fingerprint, and
     so are extension modules in `shadows`, which would be loaded instead (a star in the last name); `kept`, and compiled
     code in `shadows`, are protected only. `modules` are folders in which Python looks for every module by its name: a
-    new one counts, whatever its name."""
+    new one counts, whatever its name. `own` are places with a star, of files that are named after the program."""
 
     hashed: tuple[str, ...]
     kept: tuple[str, ...] = ()
     shadows: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
 
 
 def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Path]) -> Loaded:
@@ -152,6 +155,17 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     return Loaded(rest, tuple(kept), tuple(shadows), tuple(sorted(modules)))
 
 
+def started_with(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Path]) -> Loaded:
+    """Return what a command of the settings runs or loads: also what is named after its programs, in the folder where
+    it starts and in those above. They may write that themselves: it is not in the fingerprint."""
+    roots, folder = [os.path.realpath(each) for each in writable], os.path.realpath(cwd)
+    loaded = loaded_by(words, folder, roots)
+    above = [at for at in (folder, *map(str, Path(folder).parents)) if within_any(at, roots)]
+    own = tuple(os.path.join(at, name) for at in above for name in sorted(named_after(words)))
+    there = [path for each in own for path in HostFile(each, "", True).there()]
+    return replace(loaded, kept=tuple(dict.fromkeys([*loaded.kept, *there])), own=own)
+
+
 def fingerprint(loaded: Loaded) -> dict[str, str]:
     """Return a digest for each file; a folder counts with all files in it. A file that is not there has "absent"."""
     found: dict[str, str] = {}
@@ -175,6 +189,7 @@ def host_files_of(loaded: Loaded, reason: str) -> Iterator[HostFile]:
     """Yield what is protected because a command runs or loads it. `reason` says what a change would mean."""
     yield from (HostFile(path, reason) for path in both_names((*loaded.hashed, *loaded.kept)))
     yield from (HostFile(path, reason, True) for path in loaded.shadows)
+    yield from (HostFile(path, reason, True, frozenset(loaded.kept)) for path in loaded.own)
     for folder in loaded.modules:
         yield from new_modules_of(folder, reason)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..boundary.host_file import HostFile, both_names, new_modules_of
 from ..boundary.own_files import read_regular
 from ..boundary.programs import host_environment, look_up
-from ..boundary.scripts import Loaded, fingerprint, host_files_of, loaded_by, modules_of
+from ..boundary.scripts import Loaded, fingerprint, host_files_of, loaded_by, modules_of, started_with
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..record.state import write_private
@@ -192,7 +192,7 @@ class Starts:
         return f"{start.who} would load {shown}, {how}" if made else None
 
     def _loaded(self, start: DeclaredStart) -> Loaded:
-        return loaded_by([*start.words, *start.variables], start.cwd, self.writable)
+        return started_with([*start.words, *start.variables], start.cwd, self.writable)
 
     def _now(self, start: DeclaredStart) -> dict[str, str]:
         return _state_of(self._loaded(start))
