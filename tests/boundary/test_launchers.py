@@ -42,4 +42,4 @@ def test_launchers_of_other_languages_count(command: str, name: str) -> None:
 )
 def test_files_with_the_name_of_a_program_without_a_row_are_its_own(command: str, program: str | None) -> None:
     names = named_after(command.split())
-    assert (f".{program}*" in names and f".config/{program}*" in names) if program else not names
+    assert (f".{program}rc*" in names and f".config/{program}" in names) if program else not names

@@ -443,7 +443,7 @@ def test_what_has_the_name_of_the_program_is_protected_and_not_in_the_fingerprin
     files = starts.host_files([start])
     for name in (".foo/settings", ".foo/new", "sub/foo.toml", "sub/.foorc", "Foofile", ".config/foo/a", "sub/foo.js"):
         assert any(each.is_touched_by(str(tmp_path / name)) for each in files), name
-    for name in ("sub/food.txt", "foo", "sub/other.toml"):
+    for name in ("sub/food.txt", "foo", "sub/other.toml", ".foo_cache/a", "sub/.foocache"):
         assert not any(each.is_touched_by(str(tmp_path / name)) for each in files), name
     starts.check(start)
     fill(tmp_path, ".foo/settings", "sub/foo.log")

@@ -138,7 +138,7 @@ _STARTS_ANOTHER = frozenset({
     "time", "xargs",
 })  # fmt: skip
 _RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx", "run", "exec", "dlx", "x"})  # before the name of another
-_OWN_PLACES = ("{0}.*", ".{0}*", "{0}rc*", "{0}file*", "{1}file*", ".config/{0}*")
+_OWN_PLACES = ("{0}.*", ".{0}", ".{0}.*", "{0}rc", ".{0}rc*", "{0}file", "{1}file", ".config/{0}", ".config/{0}.*")
 # `.gitignore` and `.dockerignore` are edited often; what git runs is protected by `git_settings.py`.
 _WITHOUT_OWN = _STARTS_ANOTHER | {"git", "docker", "podman"}
 _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
@@ -155,7 +155,7 @@ def looked_for_by(words: Sequence[str]) -> frozenset[str]:
 
 
 def named_after(words: Sequence[str]) -> frozenset[str]:
-    """Return names, with a star, of the files that would belong to the programs in a command that have no row."""
+    """Return names, some with a star, of the files that would belong to the programs in a command that have no row."""
     texts, first = _texts(words), os.path.basename(words[0])
     another = (text for text in dict.fromkeys(texts) if first in _STARTS_ANOTHER and next(named_programs(text), None))
     names = {first, *_operands(texts, _RUNNERS), *itertools.islice(another, _MAX_NAMES)}

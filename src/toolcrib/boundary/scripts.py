@@ -161,8 +161,9 @@ def started_with(words: Sequence[str], cwd: str | Path, writable: Iterable[str |
     roots, folder = [os.path.realpath(each) for each in writable], os.path.realpath(cwd)
     loaded = loaded_by(words, folder, roots)
     above = [at for at in (folder, *map(str, Path(folder).parents)) if within_any(at, roots)]
-    own = tuple(os.path.join(at, name) for at in above for name in sorted(named_after(words)))
-    there = [path for each in own for path in HostFile(each, "", True).there()]
+    places = [os.path.join(at, name) for at in above for name in sorted(named_after(words))]
+    own = tuple(each for each in places if "*" in each)
+    there = [path for each in places for path in HostFile(each, "", each in own).there()]
     return replace(loaded, kept=tuple(dict.fromkeys([*loaded.kept, *there])), own=own)
 
 
