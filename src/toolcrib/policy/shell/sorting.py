@@ -82,7 +82,7 @@ class _Sorter:
             if start[:1] != "-" or start == "-":
                 self.unsure |= start in ("", "-") and word.text is None
                 if self.before:
-                    self.odd.append((self.before, word))
+                    self._odd(self.before, word)
                     self.before = ""
                 self._operand(word)
             elif start == "--" and word.text == "--":
@@ -121,9 +121,17 @@ class _Sorter:
     def _unlisted(self, name: str, value: Word | None = None) -> None:
         self.unlisted.append(name)
         if value is not None:
-            self.odd.append((name, value))
+            self._odd(name, value)
         else:
             self.before = name
+
+    def _odd(self, name: str, value: Word) -> None:
+        """Note the value of an option that is not listed. It may abbreviate one that is: `git fetch --upload-pa=./x`."""
+        self.odd.append((name, value))
+        if not self.program.closed and len(name) > 3:
+            for full, option in self.table.items():
+                if option.takes and name.startswith("--") and full.startswith(name):
+                    self._give(full, option, value)
 
     def _long(self, word: Word, start: str) -> None:
         name, equals, _ = start.partition("=")
