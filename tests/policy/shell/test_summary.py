@@ -65,6 +65,7 @@ def test_never_fails_and_never_moves_the_rest_about(command):
 FILES = {
     "deploy.sh": "echo good", "bin/run": "echo good", "app/main.py": "import helper", "app/helper.py": "x = 1",
     "top.py": "import util", "util.py": "x = 1", "Makefile": "all:", "package.json": "{}", "notes.txt": "n",
+    "app/__main__.py": "1", "Dockerfile": "FROM x", "c.txt": "1",
     "a.js": "1", "in/Makefile": "include more.mk", "in/more.mk": "X=1", "in/package.json": "{}", "in/m.py": "x = 1",
 }  # fmt: skip
 RUN = {
@@ -79,6 +80,10 @@ RUN = {
     "make -C in": "in/more.mk", "make -f in/Makefile -I in": "in/Makefile", "npm --prefix=in run x": "in/package.json",
     "PYTHONPATH=in python3 -m m": "in/m.py", "PATH=$PWD/bin:$PATH run": "bin/run",
     "pip install ./in": "in/m.py", "pip install -r deploy.sh": "deploy.sh",
+    "python3 app": "app/__main__.py", "python3 -c 'import util'": "util.py", "node a": "a.js",
+    "node -r ./a -e 1": "a.js", "perl -Iapp -MA -e 1": "app/helper.py", "make -I in all": "in/more.mk",
+    "docker build .": "Dockerfile", "uvicorn app.main:app": "app/main.py",
+    "npx tsx a.js": "a.js", "cat c.txt | sh -s deploy.sh": "c.txt",
 }  # fmt: skip
 
 

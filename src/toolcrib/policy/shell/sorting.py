@@ -126,7 +126,7 @@ class _Sorter:
             self.before = name
 
     def _odd(self, name: str, value: Word) -> None:
-        """Note the value of an option that is not listed. It may abbreviate one that is: `git fetch --upload-pa=./x`."""
+        """Note the value of an option that is not listed. It may stand for one that is: `git fetch --upload-pa=./x`."""
         self.odd.append((name, value))
         if not self.program.closed and len(name) > 3:
             for full, option in self.table.items():

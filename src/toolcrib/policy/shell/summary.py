@@ -62,15 +62,14 @@ def _place(worse: int, rank: int, repeats: bool, _: object) -> tuple[bool, bool,
     return rank >= _HARMLESS, repeats and worse > MAX_LINES, rank
 
 
-_RUNS = frozenset({"execute", "unknown", "check", "install", "container"})
+_RUNS = frozenset({"execute", "unknown", "check", "install", "container", "fetch-and-run"})
 _READS_CODE = (".", "source")
-_IN_FOLDER = frozenset({"-C", "--directory", "--prefix", "--cwd", "--dir", "--project"})  # what follows says where
 
 
 def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
     """Return in one line which files below `roots` the commands of a line run or load, and a hash of them as they are
-    now; "" for none. A command that names no file runs what the others of the line name. It reads them: run it in a
-    thread."""
+    now; "" for none. A command that names no file, or gets input from others, may run what these name. It reads them:
+    run it in a thread."""
     found: dict[str, str] = {}
     parts = read_script(command, cwd, home).commands
     blind = False
@@ -78,11 +77,9 @@ def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
         kinds = {effect.kind for effect in effects_of(part)}
         runs = part.name in _READS_CODE or not _RUNS.isdisjoint(kinds)
         if part.cwd is not None and runs and (part.name or part.words):
-            own = fingerprint(
-                loaded_by([part.name or "", *_loading(part, part.cwd, "install" in kinds)], part.cwd, roots)
-            )
+            own = fingerprint(loaded_by([part.name or "", *_loading(part, part.cwd)], part.cwd, roots))
             found |= own
-            blind = blind or not own
+            blind = blind or not own or part.stdin is not None
     certain = len(found)
     for part in parts if blind else ():
         if part.cwd is not None:
@@ -91,24 +88,20 @@ def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
     if all(state == "absent" for state in found.values()):
         return ""  # as soon as one is there, the line is, too
     digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    names = [_cut(os.path.relpath(path, cwd)) for path, state in sorted(found.items()) if state != "absent"]
+    names = [_cut(os.path.relpath(path, cwd)) for path, state in found.items() if state != "absent"]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     verb = "runs" if len(found) == certain else "may run"
     return f"it {verb} code of {', '.join(names[:3])}{more} (hash {digest})"
 
 
-def _loading(part: Command, at: str, installs: bool) -> list[str]:
-    """Return what says what a command loads: files, modules after -m, folders to work in or install, variables."""
-    texts = [word.text or "" for word in part.args]
-    where = [text for before, text in zip(["", *texts], texts, strict=False) if before in _IN_FOLDER]
-    where += [text for text in texts if text.partition("=")[0] in _IN_FOLDER and "=" in text]
-    where += [text for text in texts if installs and text.startswith((".", "/"))]
+def _loading(part: Command, at: str) -> list[str]:
+    """Return what says what a command loads: its words, files of a pattern or of its input, variables."""
     variables = [
         f"{name}={''.join(_known(value.parts)).replace('…', '')}"
         for name, value in part.assigns
         if name == "PATH" or loads_something(name)
     ]
-    return [*(filter(None, texts) if "-m" in texts else ()), *_files(part, at), *where, *variables]
+    return [*(word.text for word in part.args if word.text), *_files(part, at), *variables]
 
 
 def _files(part: Command, at: str) -> list[str]:
