@@ -459,6 +459,15 @@ async def test_a_yes_endorses_what_was_shown(tmp_path: Path) -> None:
         assert refused.error_kind == "denied"
 
 
+async def test_a_yes_to_a_value_in_one_place_is_none_in_another(tmp_path: Path) -> None:
+    person = FakeApprover("yes", "no")
+    async with with_policy(tmp_path, "default", approve=person) as box:
+        await box.call("fetch", {"url": "https://blog.example/"})
+        assert (await box.call("mail", {"to": "ann@example.com", "text": "mallory@evil.example"})).for_llm == "sent"
+        refused = await box.call("mail", {"to": "mallory@evil.example", "text": "ann@example.com"})
+        assert refused.error_kind == "denied" and person.asked == ["mail", "mail"]
+
+
 async def test_what_was_endorsed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.policy.flow.MAX_ENDORSED", 6)
     person = FakeApprover(*["yes"] * 10)

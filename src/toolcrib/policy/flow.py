@@ -226,11 +226,12 @@ class LabelFlow:
         session.full = session.full or given.full
 
     def endorse(self, tool: Tool, arguments: Mapping[str, Any], session_id: str | None) -> None:
-        """Mark a call as approved by a person: its values are not asked about again in this session."""
+        """Mark a call as approved by a person: its values are not asked about again in this session, in the same
+        parameters of the same tool."""
         session = self._sessions.get(session_id)
         if session is not None:
-            for _, value in strings(arguments):
-                session.endorsed[_digest(folded(value))] = None
+            for name, value in strings(arguments):
+                session.endorsed[_digest(_value(tool, name, value))] = None
             session.endorsed[_digest(_call(tool, arguments))] = None
 
     def labels_of(self, session_id: str | None) -> Labels:
@@ -286,7 +287,7 @@ class LabelFlow:
         sources = list(session.sources.values())
         checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
         for name, value in strings(checked):
-            if _digest(folded(value)) in session.endorsed:
+            if _digest(_value(tool, name, value)) in session.endorsed:
                 continue
             for source, part in found(value, sources, is_destination(name), self.policy == "destinations"):
                 if not self._is_known(part, source, session):
@@ -312,6 +313,11 @@ class LabelFlow:
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _value(tool: Tool, name: str, value: str) -> str:
+    """Return a name for a value of one parameter: a yes to an address in a text is none to a message to it."""
+    return f"{tool.name}\0{name}\0{folded(value)}"
 
 
 def _call(tool: Tool, arguments: Mapping[str, Any]) -> str:
