@@ -173,6 +173,13 @@ def test_a_folder_that_only_gitmodules_names(tmp_path: Path, written: str) -> No
     assert linked_folders(str(tmp_path)) == [str(tmp_path / "node_modules/p")]
 
 
+def test_a_folder_whose_path_is_too_long_to_look_there_counts(tmp_path: Path) -> None:
+    long = ("/" + "d" * 200) * 20 + "/" + "d" * (4_092 - 20 * 201 - len(str(tmp_path)))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitmodules").write_text(f'[submodule "x"]\n\tpath = {long[1:]}\n')
+    assert linked_folders(str(tmp_path)) == [f"{tmp_path}{long}"]
+
+
 def test_gitmodules_with_a_line_of_spaces_is_read_in_one_pass(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / ".gitmodules").write_text("path = " + " " * 1_000_000)  # an expression tried every two places in it

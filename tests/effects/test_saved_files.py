@@ -100,6 +100,15 @@ def test_a_command_of_another_process_that_took_the_copy_is_named(room: Room) ->
     assert "a command that ran at the same time covers it" in note
 
 
+def test_folders_that_are_too_far_down_are_not_entered_and_are_looked_at(room: Room) -> None:
+    far = room.root / "/".join(["d"] * 101)
+    far.mkdir(parents=True)
+    (far / "file").touch()
+    saved = room.saver.save()
+    assert saved.guarded == [str(far.parent)]
+    assert not saved.keys
+
+
 @pytest.mark.parametrize("script", ["rm one two sub/three", "rm two", "echo after > one", "rm two; echo after > one"])
 def test_every_name_of_a_file_comes_back(room: Room, script: str) -> None:
     (room.root / "sub").mkdir()

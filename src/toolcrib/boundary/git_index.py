@@ -54,7 +54,7 @@ def links_from(folder: str, git: str = "") -> dict[str, bool]:
                 inside = map(os.fsdecode, read) if kept is None else kept
         for path in inside:
             inner = os.path.normpath(os.path.join(folder, path))  # git takes `x/../y` and `/y` as they are
-            if path and os.path.lexists(f"{inner}/.git"):
+            if path and (os.path.lexists(f"{inner}/.git") or len(os.fsencode(inner)) > _MAX_PATH - len("/.git")):
                 found[inner] = name != _MODULES
     real = os.path.realpath(folder)
     places = {inner: os.path.normpath(f"{real}/{os.path.relpath(inner, folder)}") for inner in found}

@@ -25,7 +25,7 @@ from ..boundary.copy_tree import copy_tree
 from ..boundary.descriptors import LISTED, chmod_at, closing_fd, patiently, unreadable
 from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
-from ..boundary.sandbox.protected_search import MAX_DEPTH, NOT_SEARCHED, looked, may_hold_names
+from ..boundary.sandbox.protected_search import NOT_SEARCHED, is_last, looked, may_hold_names
 from ..builtin.command_effects import UNSEARCHED, CommandOutcome
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
@@ -299,7 +299,7 @@ class _Saving:
     def walk(self, root: Path) -> None:
         self._root = str(root)
         with closing_fd(self._opened(self._root, None, self._root)) as fd:
-            self._folder(fd, "", 0)
+            self._folder(fd, "")
 
     def _opened(self, name: str, above: int | None, path: str) -> int:
         """Open a folder to list and enter it, after a command also one that it has closed. Raises OSError."""
@@ -317,12 +317,14 @@ class _Saving:
             fd = os.open(name, LISTED, dir_fd=above)
         return fd
 
-    def _folder(self, fd: int, prefix: str, depth: int) -> None:
+    def _folder(self, fd: int, prefix: str) -> None:
         """Walk an open folder. Links are not followed; what git keeps comes last."""
         with os.scandir(fd) as entries:
             found = sorted((entry.name for entry in entries), key=lambda name: (name in (".git", "objects"), name))
-        if not prefix.endswith(".git/") and may_hold_names(found):
-            self._saved.guarded.append(f"{self._root}/{prefix}".rstrip("/"))
+        here = f"{self._root}/{prefix}".rstrip("/")
+        last = is_last(self._root, here)
+        if last or (not prefix.endswith(".git/") and may_hold_names(found)):
+            self._saved.guarded.append(here)
         if self._only:
             found = [name for name in found if prefix + name in self._only or prefix + name in self._above]
         for name in found:
@@ -334,7 +336,7 @@ class _Saving:
                 if stat.S_ISDIR(st.st_mode):
                     whole = f"{self._root}/{prefix}{name}"
                     ours = self._ours is not None and self._ours(whole)
-                    if name not in NOT_SEARCHED and depth < MAX_DEPTH and not ours:
+                    if name not in NOT_SEARCHED and not last and not ours:
                         self._saved.folders[f"{prefix}{name}"] = stat.S_IMODE(st.st_mode)
                         try:
                             below = self._opened(name, fd, whole)
@@ -344,7 +346,7 @@ class _Saving:
                             self._saved.why = f"{name[:80]} cannot be listed"
                             continue
                         with closing_fd(below):
-                            self._folder(below, f"{prefix}{name}/", depth + 1)
+                            self._folder(below, f"{prefix}{name}/")
                 elif stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode):
                     self._file(fd, name, f"{prefix}{name}", st)
 

@@ -108,3 +108,26 @@ def test_each_folder_is_looked_at_once_from_whichever_folder_the_search_begins(
     ]  # fmt: skip
     assert looked.count(f"{tmp_path}/a/b/c") == 1
     assert looked.count(f"{tmp_path}/a/e") == 2  # known, and then to be searched further down
+
+
+@pytest.mark.parametrize("name", ["d", "d" * 200])  # too far down, or a path that is too long
+def test_what_is_too_far_down_to_be_searched_is_protected_as_a_whole(tmp_path: Path, name: str) -> None:
+    """git ran the settings of a repository in a folder whose path is as long as the kernel takes."""
+    root = str(tmp_path)
+    nothing = protected_search.search_all(root)
+    assert nothing is not None
+    before = find_protected_paths(tmp_path, tmp_path, frozenset())
+    folders = [os.open(tmp_path, os.O_RDONLY)]
+    for _ in range(120):
+        os.mkdir(name, dir_fd=folders[-1])
+        folders.append(os.open(name, os.O_RDONLY, dir_fd=folders[-1]))
+    os.mkdir(".git", dir_fd=folders[-1])
+    for each in folders:
+        os.close(each)
+    protected_search.search_all(root, nothing)
+    (first,) = before.appeared(remembered(root))
+    assert set(first.split("/")) == {name}
+    assert protected_search.MAX_LENGTH < len(f"{root}/{first}") < 4_000 or first.count("/") == 100
+    protected = find_protected_paths(tmp_path, tmp_path, frozenset(), remembered(root))
+    assert protected.read_only == {f"{root}/{first}"}
+    assert protected.appeared(remembered(root)) == []

@@ -145,10 +145,12 @@ class Search:
     opened."""
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Yield every protected name that exists, and links in protected folders that lead out of them, as (folder,
-        name)."""
+        """Yield every protected name that exists, links in protected folders that lead out of them, and folders that
+        are too far down to be searched, as (folder, name)."""
         look = _list_once if self.remembered else self._list_after
         for base, entries in self._folders(look):
+            if is_last(self.root, base):
+                yield from ((base, inner) for inner in look(base).folders)
             for name in self._names_in(base, entries, look):
                 yield base, name
                 if name not in _WITHOUT_LINKS:
@@ -214,11 +216,11 @@ class Search:
             if not everywhere and ".git" in listed.names and names_anything(folder):
                 self.depth, everywhere = MAX_FOLDERS, True
                 begun.clear()
-            if depth < self.depth:
+            if depth < self.depth and not is_last(self.root, folder):
                 inner = (name for name in listed.folders if everywhere or not is_generated(name, f"{folder}/{name}"))
                 pending += [(f"{folder}/{name}", depth + 1) for name in inner]
             if ".git" in listed.names:
-                links = links_from(folder)
+                links = {_nearest(self.root, each): named for each, named in links_from(folder).items()}
                 entered = [each for each in links if each not in self.linked and beneath(each, self.root)]
                 self.linked.update(entered)
                 if folder in self.entered or folder.count("/") - self.root.count("/") <= DEPTH:
@@ -240,11 +242,25 @@ _of_person: dict[str, set[str]] = {}  # those of them that no command can have m
 _doubtful: set[str] = set()  # roots of which a search has not seen the whole
 _MAX_ENTRIES = 20_000  # of folders, in a search at any depth
 MAX_DEPTH = 100
+MAX_LENGTH = 3_500  # bytes of the path of a folder: with a protected name it is still a path for the kernel (4,096)
 NOT_SEARCHED = frozenset({
     "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache",
 })  # fmt: skip
 """Folders that tools make again; they are large. Every search at any depth leaves the same ones out."""
 _lock = threading.Lock()
+
+
+def is_last(root: str, folder: str) -> bool:
+    """Return whether the folders in a folder are too far down to be searched: git, for one, still reaches what has no
+    path for us. So commands can neither make nor change them."""
+    return folder.count("/") - root.count("/") >= MAX_DEPTH or len(os.fsencode(folder)) > MAX_LENGTH
+
+
+def _nearest(root: str, folder: str) -> str:
+    """Return a folder, or the one on the way to it, from the root, that is the last to be searched."""
+    parts = folder.removeprefix(f"{root}/").split("/")
+    ways = (f"{root}/{'/'.join(parts[:n])}" for n in range(1, len(parts)))
+    return next((way for way in ways if is_last(root, way)), folder) if beneath(folder, root) else folder
 
 
 def remember(root: str, folders: Iterable[str], new: Iterable[str] = ()) -> None:
@@ -270,14 +286,14 @@ def search_all(root: str, before: frozenset[str] | None = None) -> frozenset[str
     found, pending, most = dict[str, None](), [root], _MAX_ENTRIES if before is None else 25 * _MAX_ENTRIES
     for folder in pending:  # it grows
         names: list[str] = []
+        last = is_last(root, folder)
         with unreadable, os.scandir(folder) as entries:
-            deep = folder.count("/") - root.count("/") >= MAX_DEPTH
             for entry in entries:
                 names.append(entry.name)
-                inner = entry.name not in NOT_SEARCHED and entry.name != ".git" and not deep
-                if inner and entry.is_dir(follow_symlinks=False):
+                inner = entry.name not in NOT_SEARCHED and entry.name != ".git"
+                if inner and not last and entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
-        if may_hold_names(names):
+        if last or may_hold_names(names):
             found[folder] = None
         most -= len(names)
         if most < 0:
