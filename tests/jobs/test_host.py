@@ -13,7 +13,7 @@ import pytest
 from toolcrib import tool
 from toolcrib.jobs import host as hosts
 from toolcrib.jobs.bodies import CallBody, MessageBody
-from toolcrib.jobs.engine import Job
+from toolcrib.jobs.engine import Job, pack
 from toolcrib.jobs.host import JobHost
 from toolcrib.jobs.placing import placement
 from toolcrib.jobs.schedules import GONE_SECONDS, Schedules
@@ -92,14 +92,43 @@ async def test_the_jobs_of_a_worker_that_was_killed_run_here(
     try:
         await until(lambda: lines(tmp_path / "log"))
         async with hosted(f'url = "{jobs_file}"') as host:
+            said: list[str] = []
+            host.say = said.append
             engine = await host.engine()
             assert "another worker" in host.elsewhere
+            wanted = f"waits for toolcrib worker --config {tmp_path / 'config.toml'}"
+            assert [text.endswith(wanted) for text in said] == [True]
             job = await engine.submit(call(host, "list_dir"))
             other.kill()
             assert (await engine.result(job, 60)).state == "done"
             assert host.elsewhere == ""
     finally:
         other.kill()
+
+
+async def test_what_is_started_under_a_file_of_settings_runs_nowhere_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    files = [tmp_path / "my strict.toml", tmp_path / "work" / "other" / "my strict.toml", tmp_path / "toolcrib.toml"]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text('[rules]\nask = ["Bash(date *)"]\n')
+    (tmp_path / "link.toml").symlink_to(files[0])
+    takes: dict[tuple[str, str], bool] = {}
+    names = ["", "my strict.toml", "link.toml", "work/other/my strict.toml", "toolcrib.toml"]
+    for made in names:
+        async with Toolbox.open(tmp_path, config=made and tmp_path / made) as box:
+            job = Job("call", CallBody(tool="echo").to_json(), **placement(box))
+            pack(job)
+        for has in names:
+            async with Toolbox.open(tmp_path, config=has and tmp_path / has) as box:
+                takes[made, has] = JobHost(box).serves.has(job)
+    project = {"", "toolcrib.toml"}  # what is read without being named adds nothing
+    same = [project, {"my strict.toml", "link.toml"}, {"work/other/my strict.toml"}]
+    assert takes == {
+        (made, has): made in project or any({made, has} <= each for each in same) for made in names for has in names
+    }
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,9 @@ def load_settings(
     if named:
         own["--config"] = file_layer(read_config_file(absolute_path(named, here, "config")))
     root = _workspace_of([*own.values(), from_env, from_flags])
+    config_file = own["--config"].file if named else None
+    usual = [root / "toolcrib.toml", root / "toolcrib.json", *([user.path] if user else [])]
+    special = config_file.path if config_file is not None and config_file.path not in usual else None
     loading = _Loading(root, env, trust or TrustStore(state_home(env) / "trust.json"))
     for name, layer in own.items():
         loading.add(layer, name)
@@ -78,7 +81,7 @@ def load_settings(
     loading.add(from_env, "environment")
     mode = loading.mode
     loading.add(from_flags, "flags")
-    return loading.settings(mode, everywhere)
+    return loading.settings(mode, everywhere, special)
 
 
 class _Loading:
@@ -148,9 +151,9 @@ class _Loading:
             )
         return False
 
-    def settings(self, mode: str, everywhere: frozenset[tuple[str, ...]]) -> Settings:
+    def settings(self, mode: str, everywhere: frozenset[tuple[str, ...]], config: Path | None) -> Settings:
         """Return the merged settings, with the rules of every layer. `mode`: that without the flags; `everywhere`: the
-        commands of the person's own file."""
+        commands of the person's own file; `config`: the file that `--config` adds."""
         result = self._result
         settings = replace(result.settings, workspace=self._root)
         home = Path(self._env.get("HOME") or os.path.expanduser("~"))
@@ -168,7 +171,7 @@ class _Loading:
         warnings += _same_servers(settings.mcp_servers)
         origin = Origin(
             result.sources, tuple(warnings), tuple(result.ignored), self._trusted and not result.ignored,
-            tuple(file.path for file in self._files), self._project, tuple(rules.rules),
+            tuple(file.path for file in self._files), config, self._project, tuple(rules.rules),
             (*rules.imported, *([self._servers] if self._servers else [])), mode, everywhere,
         )  # fmt: skip
         return replace(settings, origin=origin)

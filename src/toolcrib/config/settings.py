@@ -75,6 +75,8 @@ class Origin:
     """Whether every file that was read is trusted."""
     files: tuple[Path, ...] = ()
     """The files that were read, the one with the lowest priority first."""
+    config: Path | None = None
+    """The one that `--config` names, if it is not read without that."""
     project: ConfigFile | None = None
     """The project file, trusted or not; None if it does not exist."""
     rules: tuple[Rule, ...] | None = None

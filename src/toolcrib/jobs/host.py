@@ -29,7 +29,7 @@ from .cron_tools import schedule_tools
 from .engine import FINAL, JobEngine, JobError, JobState, Limits, NotThere, Served
 from .job_tool import JobTool, labels_of
 from .opening import MEMORY
-from .placing import schedules_of, workspace_of
+from .placing import config_tag, schedules_of, workspace_of
 from .runner import AgentWork, JobRunner, SendReport, effects_guarded, is_sent, no_report, report_of
 from .ticker import Ticker
 from .waits import APPROVAL, Waits, wake
@@ -109,7 +109,8 @@ class JobHost:
         self.box, self.say = box, say
         settings = box.settings.jobs
         self.serves = Served(
-            tuple(queues or (settings.queue,)), tuple(tags or settings.tags), (workspace_of(box), "")
+            tuple(queues or (settings.queue,)), (*(tags or settings.tags), *config_tag(box.settings)),
+            (workspace_of(box), ""),
         )  # fmt: skip
         self.elsewhere = ""
         """Why jobs do not run in this process, if the engine is open."""
@@ -168,7 +169,16 @@ class JobHost:
                 except JobError as error:
                     self.elsewhere = str(error)
                     self._tasks.append(asyncio.create_task(self._when_free(self._engine)))
+                    await self._say_who_waits(self._engine)
         return self._engine
+
+    async def _say_who_waits(self, engine: JobEngine) -> None:
+        """Say where the worker that runs here has other settings, and so takes no jobs of this process."""
+        own = set(config_tag(self.box.settings))
+        with suppress(JobError):
+            if not any(own <= set(each.tags) for each in (await engine.workers()).values()):
+                wanted = f"toolcrib worker --config {self.box.settings.origin.config}"
+                self.say(f"The worker that runs has other settings; what starts in the background waits for {wanted}")
 
     async def _when_free(self, engine: JobEngine) -> None:
         """Run jobs here when the worker that runs them has ended, and no other one has come in its place."""

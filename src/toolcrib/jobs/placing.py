@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, TypedDict
 
 from .schedules import Schedules
 
 if TYPE_CHECKING:
+    from ..config.settings import Settings
     from ..toolbox import Toolbox
 
 
@@ -20,10 +23,29 @@ class Placement(TypedDict):
     workspace: str
 
 
+CONFIG = "config:"
+"""The beginning of the tag of jobs that are made under a file of `--config`; its name and eight digits follow."""
+
+
 def placement(box: Toolbox) -> Placement:
     """Return where the jobs of a toolbox are done."""
-    jobs = box.settings.jobs
-    return {"queue": jobs.queue, "tags": jobs.tags, "tenant": jobs.tenant, "workspace": workspace_of(box)}
+    jobs, tags = box.settings.jobs, (*box.settings.jobs.tags, *config_tag(box.settings))
+    return {"queue": jobs.queue, "tags": tags, "tenant": jobs.tenant, "workspace": workspace_of(box)}
+
+
+def config_tag(settings: Settings) -> tuple[str, ...]:
+    """Return the tag of jobs that are made under a file of `--config`, and of workers that have it: no other one takes
+    them, because that file may be stricter than theirs."""
+    if settings.origin.config is None:
+        return ()
+    path = os.path.realpath(settings.origin.config)
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", os.path.basename(path))[:100]
+    return (f"{CONFIG}{name}-{sha256(os.fsencode(path)).hexdigest()[:8]}",)
+
+
+def config_name(tag: str) -> str:
+    """Return the name of the file of `--config` that a tag stands for; "" for another tag."""
+    return tag.removeprefix(CONFIG).rpartition("-")[0] if tag.startswith(CONFIG) else ""
 
 
 def workspace_of(box: Toolbox) -> str:

@@ -290,8 +290,12 @@ def _alone(found: Sequence[JobStatus], living: Mapping[str, Served], db: str | N
 
 def _worker_for(job: Job, db: str | None) -> str:
     """Return the command that starts a worker for a job."""
+    from ...jobs.placing import config_name
+
     words = ["toolcrib", "worker", *(["-w", job.workspace] if job.workspace else []), "--queue", job.queue]
-    words += [word for tag in job.tags for word in ("--tag", tag)] + (["--db", "URL"] if db is not None else [])
+    for tag in job.tags:
+        words += ["--config", name] if (name := config_name(tag)) else ["--tag", tag]
+    words += ["--db", "URL"] if db is not None else []
     return shlex.join(words)
 
 
