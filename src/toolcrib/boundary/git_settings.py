@@ -28,6 +28,7 @@ from .scripts import SCRIPTS, host_files_of, loaded_by
 
 _MAX_BYTES = 4 << 20
 _MAX_FOLDERS = 500  # that are searched for the settings of submodules
+_MAX_NAMING = 128 << 10  # characters of the different values in a workspace that may name files, and 64 for each
 _SECTION = lazy_regex(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _ENTRY = lazy_regex(r"\s*([A-Za-z][\w-]*)\s*=\s*(.*)")
 _VALUE = lazy_regex(r'"((?:[^"\\]|\\.)*)"|\\(.)|([#;].*)|([^"\\#;]+)')
@@ -174,13 +175,23 @@ def holds_password(path: str | Path) -> bool:
 
 def named_by_git(root: str, folders: Iterable[str]) -> list[HostFile]:
     """Return what git runs or obeys beneath `root` (its real path), because the settings of a repository around one of
-    these folders name it, or the person's own settings do. What is not there yet counts, too."""
+    these folders name it, or the person's own settings do. What is not there yet counts, too. Raises ConfigError if
+    they name too much to look at."""
     found: dict[str, HostFile] = {}
     seen: set[str] = set()
+    judged: set[tuple[str, str, str, str, str]] = set()
+    naming = 0
     own = ("/etc/gitconfig", *of_person(os.environ))
     for top, git in (each for folder in folders for each in repositories(folder, seen)):
         for at, files in _with_submodules(top, git):
             for file, each in (pair for path in (*files, *own) for pair in _with_included(path)):
+                setting = (file, at, each.section, each.key, each.value)
+                if setting in judged:
+                    continue
+                judged.add(setting)
+                naming += len(each.value) + 64 if beneath(file, root) else 0
+                if naming > _MAX_NAMING:
+                    raise ConfigError(f"{file} names too much for git to run, so what it runs is not known; shorten it")
                 for named in _named(each, file, at, root):
                     why = f"{named.reason} ({each.name} in {file.removeprefix(f'{root}/')})"
                     for path in [named.path] if named.place else both_names([named.path]):

@@ -147,6 +147,14 @@ def test_bytes_that_are_printed_as_numbers_are_masked(dump: str) -> None:
 
 
 @pytest.mark.parametrize("dump", DUMPS)
+def test_numbers_that_are_cut_anywhere_are_read(dump: str) -> None:
+    text = DUMPS[dump](b"ABCDEFGHIJKLMNOPQRSTUVWXYZ" * 2)
+    for at in range(len(text)):
+        assert Redactor().redact(text[:at]) == text[:at]
+        assert Redactor().redact(f"{text}{text[:at]}\n{text}") == f"{text}{text[:at]}\n{text}"
+
+
+@pytest.mark.parametrize("dump", DUMPS)
 def test_numbers_without_a_secret_stay(dump: str) -> None:
     text = DUMPS[dump](b"nothing that anybody would have to hide is in this text of some length\n" * 3)
     assert redact(text) is text

@@ -84,7 +84,8 @@ _REST = str.maketrans("", "", " ,:'\"\txX\\")
 def _bytes(run: str) -> bytes:
     if "0x" in run:
         run = re.sub(r"0x(?=[0-9a-fA-F](?![0-9a-fA-F]))", "0", run).replace("0x", "")
-    return bytes.fromhex(run.translate(_REST))
+    digits = run.translate(_REST)
+    return bytes.fromhex(digits[: len(digits) // 2 * 2])  # the line may be cut within a number
 
 
 def _big(run: str) -> str:
