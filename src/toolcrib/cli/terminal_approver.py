@@ -34,6 +34,7 @@ Tried = Callable[[str], str]
 
 _TOGETHER = 0.05  # seconds that a first question waits for others, so that it can say how many there are
 _QUIET = 0.25  # seconds without a key before a question takes one: who is typing does not mean it
+_TYPING = 1.5  # the same after such a key
 _BURST = 0.03  # seconds in which the rest of a pasted text, or of a key's sequence, follows its first character
 _END = "\x04"  # the end of input: Ctrl-D
 _SCOPES: Mapping[str, Scope] = {"y": "once", "s": "session", "a": "rule"}
@@ -251,7 +252,9 @@ class TerminalApprover:
     async def _quiet(self) -> None:
         """Drop the keys that were pressed before the question could be read, until the person types no more."""
         _forget_typed_ahead()
-        while await self._readable(_QUIET):
+        seconds = _QUIET
+        while await self._readable(seconds):
+            seconds = _TYPING
             if not os.read(sys.stdin.fileno(), 4096):
                 return
 

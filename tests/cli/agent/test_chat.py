@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -358,6 +359,43 @@ def test_alt_enter_makes_a_line_also_before_the_prompt_is_there(enter: str) -> N
         keys = _keys(lambda text: "clear", lambda: None)
         session = PromptSession[str](input=keyboard, output=DummyOutput(), multiline=True, key_bindings=keys)
         assert session.prompt() == "first\nsecond"
+
+
+async def test_a_question_waits_while_the_person_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("prompt_toolkit")
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    from toolcrib.cli.agent import prompt_screen
+
+    asked: list[str] = []
+
+    async def question() -> None:
+        async with screen.floor():
+            asked.append(screen._session.default_buffer.text)
+
+    with create_pipe_input() as keyboard:
+        monkeypatch.setattr(prompt_screen, "create_input", lambda: keyboard)
+        monkeypatch.setattr(prompt_screen, "create_output", lambda out: DummyOutput())
+        monkeypatch.setattr(prompt_screen, "TYPING_SECONDS", 60)
+        screen = prompt_screen.PromptScreen(tmp_path / "h", lambda text: (), lambda text: "", lambda: None, lambda: "")
+        reading = asyncio.create_task(screen.read())
+        keyboard.send_text("also")
+        while screen._session.default_buffer.text != "also":
+            await asyncio.sleep(0.01)
+        asking = asyncio.create_task(question())
+        await asyncio.sleep(0.3)
+        assert asked == []
+        keyboard.send_text(" this\r")
+        assert await reading == "also this"
+        await asking
+        reading = asyncio.create_task(screen.read("a line that stays"))
+        while not screen._session.app.is_running:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(prompt_screen, "TYPING_SECONDS", 0.01)
+        await question()
+        reading.cancel()
+    assert asked[1:] == ["a line that stays"]
 
 
 @pytest.mark.parametrize("columns", [pytest.param(100, marks=pytest.mark.slow), 40])

@@ -31,6 +31,7 @@ from .. import show
 PROMPT = "› "
 MAX_HISTORY = 256 * 1024  # bytes
 FLUSH_SECONDS = 0.05
+TYPING_SECONDS = 1.5  # since the last change of a line that is not sent: a question waits for that long
 
 Complete = Callable[[str], Iterable[tuple[str, str, str]]]
 """The words that may stand before the cursor, for the text before it: what is replaced, by what, and what that is."""
@@ -124,7 +125,14 @@ class PromptScreen:
 
     @contextlib.asynccontextmanager
     async def floor(self) -> AsyncGenerator[None]:
-        """Give the terminal to a question."""
+        """Give the terminal to a question, but not while the person types: the next key would be its answer."""
+        buffer, begun, since = self._session.default_buffer, "", 0.0
+        while self._session.app.is_running and buffer.text:
+            if buffer.text != begun:
+                begun, since = buffer.text, self._loop.time()
+            elif self._loop.time() - since > TYPING_SECONDS:
+                break
+            await asyncio.sleep(FLUSH_SECONDS)
         async with in_terminal():
             self._write()
             self._held += 1
