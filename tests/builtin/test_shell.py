@@ -195,6 +195,16 @@ async def test_working_dir_stays_inside(bench: Bench, folder: str, says: str) ->
     assert says in output.for_llm
 
 
+@pytest.mark.parametrize("folder", [None, "."])
+async def test_no_command_runs_in_what_was_put_in_the_place_of_the_workspace(bench: Bench, folder: str | None) -> None:
+    """A tool in a workspace around this one could do that, before the first command or later."""
+    bench.root.rename(bench.root.with_name("moved"))
+    bench.root.symlink_to(bench.root.parent)
+    output = await bench("exec", command="pwd", **({} if folder is None else {"working_dir": folder}))
+    assert output.is_error
+    assert f"leads to {bench.root.parent} now" in output.for_llm
+
+
 async def test_a_working_dir_that_is_not_there_is_no_refusal(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "toolcrib.toml").write_text('[rules]\ndeny = ["Bash(rm *)"]\n')

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from ..boundary.path_judgement import judge_path
+from ..boundary.private_folders import beyond_tools
 from ..config.channel_settings import DEFAULT_CHAT, NO_TARGET
 from ..core.context import ToolContext
 from ..core.errors import ToolError
@@ -20,7 +21,6 @@ from ..core.text import one_line
 from ..core.threads import shared_threads
 from ..core.tool import Paths, Tool, ToolCategory
 from ..core.verdict import Judgement, all_of
-from ..record.state import beyond_tools
 from .bus import MessageBus, MessageNotSent, OutboundMessage
 from .history import CallResult, Entry, ModelTurn, ResultTurn, UserTurn
 

@@ -8,10 +8,20 @@ folder in place of ours.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable
 
 from ..core.homes import config_home, state_home
 from .programs import beneath, names_followed, within_any
+
+
+def beyond_tools(writable: Iterable[str | os.PathLike[str]]) -> str | None:
+    """Return where to make a temporary folder that no tool may change or replace meanwhile: the state folder if TMPDIR
+    lies in one of these folders that tools may write, else None, the usual place. Raises OSError."""
+    if not within_any(os.path.realpath(tempfile.gettempdir()), [os.path.realpath(each) for each in writable]):
+        return None
+    state_home().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(state_home())
 
 
 class PrivateFolders:

@@ -285,6 +285,9 @@ class CommandRunner:
         return known is not None and known.active
 
     def _folder(self, working_dir: str | None) -> Path:
+        from ..boundary.sandbox.writable import check_still_there  # a start does not need it
+
+        check_still_there(self.workspace.root)
         if working_dir is None:
             return self.workspace.root
         shown = self.place(working_dir)

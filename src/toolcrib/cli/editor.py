@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tempfile
 
+from ..boundary.private_folders import beyond_tools
 from ..core.errors import ToolError
 from ..policy.starts import Starts
-from ..record.state import beyond_tools
 from . import show
 
 

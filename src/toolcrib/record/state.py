@@ -11,14 +11,12 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
 from ..boundary.own_files import replace_file
-from ..boundary.programs import within_any
 from ..boundary.remove_tree import remove_all
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
@@ -202,12 +200,3 @@ def _tree_size(path: str) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(here, name)).st_size
     return total
-
-
-def beyond_tools(writable: Iterable[str | Path]) -> str | None:
-    """Return where to make a temporary folder whose content no tool may change meanwhile: the state folder if TMPDIR
-    lies in one of these folders that tools may write, else None, the usual place."""
-    if not within_any(os.path.realpath(tempfile.gettempdir()), [os.path.realpath(each) for each in writable]):
-        return None
-    private_folder(state_home())
-    return str(state_home())

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,10 @@ from toolcrib.boundary.process import Process, ProcessResult, run, start
 from toolcrib.boundary.sandbox import CommandLimits, SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.landlock import landlock_sandbox
 from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
+from toolcrib.boundary.sandbox.landlock.reading_rules import ReadingRules
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import SandboxUnavailable
+from toolcrib.core.homes import state_home
 
 from ...waiting import printed_in_time, wait_until
 
@@ -531,3 +534,32 @@ def test_an_end_that_is_cut_short_is_said(monkeypatch: pytest.MonkeyPatch, caplo
     monkeypatch.setattr(landlock_sandbox, "_END_SECONDS", 0.0)
     landlock_sandbox._end_marked(4_712)
     assert "may still run" in caplog.text
+
+
+async def test_its_own_folder_lies_where_no_other_command_can_put_a_link_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    text = await out(tmp_path, 'echo x > "$TMPDIR/x" && echo "$HOME"; ls tmp')
+    assert text.startswith(f"{state_home()}/toolcrib-command-")
+    assert text.count("\n") == 1
+    wait_until(lambda: not list(state_home().glob("toolcrib-command-*")))
+
+
+@pytest.mark.parametrize("profile", ["workspace-write", "read-only"])
+def test_a_link_that_is_put_in_the_place_of_the_workspace_meanwhile_gets_no_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: Any
+) -> None:
+    (workspace := tmp_path / "ws").mkdir()
+    sandbox = LandlockSandbox(SandboxSettings(profile=profile), workspace)
+    look = ReadingRules.closed
+
+    def moved(rules: ReadingRules) -> frozenset[str]:
+        workspace.rename(tmp_path / "moved")
+        workspace.symlink_to("/")
+        return look(rules)
+
+    monkeypatch.setattr(ReadingRules, "closed", moved)
+    with pytest.raises(SandboxUnavailable, match="leads to / now"):
+        sandbox.wrap(["/bin/true"], cwd=workspace, env=command_environment(), timeout=60)

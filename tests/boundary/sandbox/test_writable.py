@@ -29,10 +29,12 @@ def test_no_folder_of_the_system_is_a_workspace(folder: str) -> None:
         workspace_of(Path(folder))
 
 
-def test_a_workspace_is_where_it_really_is(tmp_path: Path) -> None:
+def test_a_workspace_is_a_real_path_so_that_no_link_put_in_its_place_moves_it(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    assert workspace_of(tmp_path / "link") == (tmp_path / "real").resolve()
+    assert workspace_of(tmp_path / "real") == tmp_path / "real"
+    with pytest.raises(SandboxUnavailable, match="leads to"):
+        workspace_of(tmp_path / "link")
 
 
 def test_granted_folders_are_guarded_too_and_outer_ones_first(tmp_path: Path) -> None:

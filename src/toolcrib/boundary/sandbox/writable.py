@@ -29,15 +29,22 @@ _MAX_KNOWN = 20_000  # folders with protected names that are remembered, per roo
 
 
 def workspace_of(folder: Path, *, whole_machine: bool = False) -> Path:
-    """Return the real path of a sandbox's workspace. Raises SandboxUnavailable for a system folder or a missing
-    folder. With `whole_machine` it may be `/`, of which commands get only what they get anywhere."""
-    real = Path(os.path.realpath(folder))
-    allowed = whole_machine and str(real) == WHOLE_MACHINE
-    if not allowed and (str(real) in FORBIDDEN_WORKSPACES or not real.is_dir()):
+    """Return a sandbox's workspace, a real path. Raises SandboxUnavailable for a system folder, a missing folder, or
+    one where a link is now on the way. With `whole_machine` it may be `/`, of which commands get only what they get
+    anywhere."""
+    check_still_there(folder)
+    allowed = whole_machine and str(folder) == WHOLE_MACHINE
+    if not allowed and (str(folder) in FORBIDDEN_WORKSPACES or not folder.is_dir()):
         raise SandboxUnavailable(
             f"{folder} cannot be the workspace of a sandbox: it must be a folder that is not part of the system."
         )
-    return real
+    return folder
+
+
+def check_still_there(workspace: Path) -> None:
+    """Raise SandboxUnavailable if something else is now in the place of a workspace (its real path), or above it."""
+    if (now := os.path.realpath(workspace)) != str(workspace):
+        raise SandboxUnavailable(f"{workspace} leads to {now} now, so commands cannot run there. Start again.")
 
 
 class Writable:
@@ -62,10 +69,7 @@ class Writable:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds. They
         hold for other commands, too, until `appeared` is called, or nothing refers to them. `lasting`: the command has
         no time limit."""
-        if (now := os.path.realpath(self._workspace)) != str(self._workspace):
-            raise SandboxUnavailable(
-                f"{self._workspace} leads to {now} now, so commands cannot run there. Start again."
-            )
+        check_still_there(self._workspace)
         there = {root for root in self.roots() if root.is_dir()}
         with searching() as ended:
             guards = [self._guard(root, cwd, ended) for root in sorted(there, key=lambda path: len(path.parts))]

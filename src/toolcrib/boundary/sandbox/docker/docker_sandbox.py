@@ -22,6 +22,7 @@ from ....core.errors import SandboxUnavailable
 from ....core.text import lazy_regex
 from ...environment import ALLOWED
 from ...mount_points import mounts
+from ...private_folders import beyond_tools
 from ...programs import beneath, host_environment
 from ...spawn import Spawn
 from ...spawner import spawner
@@ -88,7 +89,9 @@ class DockerSandbox:
         """Return the engine's command line. Raises SandboxUnavailable or OSError if it cannot be prepared."""
         name = f"toolcrib-{os.getpid()}-{secrets.token_hex(6)}"
         guards = self._writable.guards(cwd, lasting=timeout is None)
-        folder = tempfile.mkdtemp(prefix="toolcrib-container-")
+        folder = tempfile.mkdtemp(
+            prefix="toolcrib-container-", dir=beyond_tools(self._settings.writable(self.workspace))
+        )
         container = _Container(self.engine.program, name, f"{folder}/id", _client_environment())
         passed = _passed(env, self._settings.env)
         mounted, expected = self._mounts(guards)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from ....core.errors import SandboxUnavailable
 from ... import landlock_calls
 
 
@@ -25,13 +26,14 @@ class FileRules:
         self._closed = frozenset(closed)
         self._above = frozenset(pinned).union(*map(_parents, (*self._closed, *pinned)))
 
-    def allow(self, path: str) -> None:
+    def allow(self, path: str, *, real: bool = False) -> None:
         """Give the rights on a file, or beneath a folder, unless it is closed or lies below something closed. Raises
-        OSError if a rule is refused."""
+        OSError if a rule is refused, and SandboxUnavailable for a `real` path (without links on the way) that is one no
+        more."""
         if self._closed.isdisjoint((path, *_parents(path))):
-            self._add(path, None, is_dir=path in self._above or os.path.isdir(path))
+            self._add(path, None, is_dir=path in self._above or os.path.isdir(path), real=real)
 
-    def _add(self, path: str, parent: int | None, *, is_dir: bool) -> None:
+    def _add(self, path: str, parent: int | None, *, is_dir: bool, real: bool = False) -> None:
         """Add the rules of one entry; `parent` is the open folder in which it lies. An entry that cannot be opened gets
         none."""
         inside = is_dir and path in self._above
@@ -42,6 +44,8 @@ class FileRules:
         except OSError:
             return
         try:
+            if real and (now := os.readlink(f"/proc/self/fd/{target}")) != path:
+                raise SandboxUnavailable(f"{path} leads to {now} now, so commands cannot run there. Start again.")
             if not inside:
                 landlock_calls.allow(self._ruleset, target, self._rights, is_dir)
                 return

@@ -26,6 +26,7 @@ from pathlib import Path
 from ....core.errors import SandboxUnavailable
 from ... import landlock_calls
 from ...per_process import PerProcess
+from ...private_folders import beyond_tools
 from ...process_tree import has_ended
 from ...programs import named_programs
 from ...remove_tree import remove_all
@@ -101,7 +102,8 @@ class LandlockSandbox:
         limits, counted = self._settings.limits, CgroupEvents(self._settings.limits)
         guards = self._writable.guards(cwd)
         with contextlib.ExitStack() as opened:
-            folder = tempfile.mkdtemp(prefix="toolcrib-command-")
+            place = beyond_tools(self._settings.writable(self.workspace))
+            folder = tempfile.mkdtemp(prefix="toolcrib-command-", dir=place)
             opened.callback(_remove_later, folder)
             ruleset = landlock_calls.create_ruleset(landlock_calls.handled(self.abi, self._rights))
             opened.callback(os.close, ruleset)
@@ -173,7 +175,7 @@ class LandlockSandbox:
         pinned = {path for found in guards for path in found.pinned}.difference(roots)
         rules = FileRules(ruleset, change, closed | hidden, pinned)
         for root in roots:
-            rules.allow(root)
+            rules.allow(root, real=True)
 
 
 @functools.cache

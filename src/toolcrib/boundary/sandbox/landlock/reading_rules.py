@@ -67,8 +67,10 @@ class ReadingRules:
     def _add(self, ruleset: int, closed: frozenset[str], binds: Mapping[str, str]) -> bool:
         rules = FileRules(ruleset, landlock_calls.READ, closed, listed=landlock_calls.READ_DIR)
         own = () if self._workspace == WHOLE_MACHINE else (self._workspace,)
-        for each in (*system_paths(), *binds.values(), *self._granted, *own, "/proc"):
+        for each in (*system_paths(), *binds.values(), "/proc"):
             rules.allow(each)
+        for each in (*self._granted, *own):
+            rules.allow(each, real=True)
         for each in _DEVICES:
             landlock_calls.allow_path(ruleset, each, landlock_calls.DEVICE & landlock_calls.all_rights(self._abi))
         return rules.entered
