@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -359,3 +360,23 @@ async def test_a_reply_is_bounded(what: str, monkeypatch: pytest.MonkeyPatch) ->
     async with provider(Answer([delta(number) for number in range(200)])) as server:
         with pytest.raises(ModelError, match="in one reply"):
             await ask(model(server))
+
+
+async def test_a_reply_that_unpacks_to_much_does_not_hold_up_other_work() -> None:
+    events = chat_reply()
+    delta = data({"choices": [{"index": 0, "delta": {"content": "x" * 100}, "finish_reason": None}]})
+    packed = gzip.compress(delta * 20_000 + b"".join(events))
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with provider(Answer(headers={"content-encoding": "gzip"}, body=packed)) as server:
+        work = asyncio.create_task(other())
+        text = "".join(each.text for each in await ask(model(server)) if isinstance(each, TextDelta))
+        work.cancel()
+    assert len(text) > 2_000_000
+    assert turns > 300

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import time
 from typing import Any, Literal
 
 import jsonschema_rs
@@ -69,6 +70,13 @@ def test_an_option_in_another_case_is_that_option() -> None:
         return method
 
     assert send.bind({"method": "post"})[0] == {"method": "POST"}
+
+
+def test_a_long_text_is_compared_with_many_options_in_a_moment() -> None:
+    begun = time.process_time()
+    text = "Europe/" + "x" * 2_000_000
+    assert one(text, enum=[f"Europe/City{number}" for number in range(1_000)]) == text
+    assert time.process_time() - begun < 0.5
 
 
 @pytest.mark.parametrize(

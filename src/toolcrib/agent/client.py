@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..boundary.network.decoding import Turns
 from ..config.agent_settings import IDLE_SECONDS
 from ..core.drive import drive
 from ..core.errors import AddressRefused
@@ -175,7 +176,7 @@ class HttpModel:
     async def _events(self, chunks: AsyncIterator[bytes], decoder: Decoder) -> AsyncGenerator[ModelEvent]:
         """Yield the events of a reply. A silence is measured from event to event, without the time of our caller."""
         loop = asyncio.get_running_loop()
-        parser = SseParser()
+        parser, turns = SseParser(), Turns()
         end = loop.time() + self._idle
         seen, size, calls = NOTHING, 0, 0
         while True:
@@ -204,6 +205,8 @@ class HttpModel:
                     seen = decoder.usage
                     yield UsageSeen(seen)
                 end = loop.time() + self._idle
+                await turns.after(b"")
+            await turns.after(chunk)
         yield ReplyEnd(self._finished(parser, decoder))
 
     def _decoded(self, found: Iterator[tuple[str, str]], decoder: Decoder) -> Iterator[Iterable[ModelEvent]]:

@@ -242,8 +242,8 @@ def _folded(text: str) -> str:
 
 def _option(text: str, node: Json) -> str:
     """Return the option that is this text but for its case, if it is the only one; else the text."""
-    options = _options(node)
-    same = [each for each in options if isinstance(each, str) and each.casefold() == _folded(text)]
+    options, folded = _options(node), _folded(text)
+    same = [each for each in options if isinstance(each, str) and each.casefold() == folded]
     return same[0] if len(same) == 1 and text not in options else text
 
 
