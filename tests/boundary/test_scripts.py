@@ -498,9 +498,11 @@ def test_a_pipe_is_not_waited_for_and_a_vast_file_not_read(tmp_path: Path, kind:
         else:
             (tmp_path / name).touch()
             os.truncate(tmp_path / name, 1 << 40)
-    ways = dict.fromkeys(way.format(name) for name in names for way in WAYS.split(","))
+    ways = list(dict.fromkeys(way.format(name) for name in names for way in WAYS.split(",")))
     code = """import sys
 from toolcrib.boundary.scripts import fingerprint, loaded_by
 for way in sys.argv[2:]:
     fingerprint(loaded_by(way.split(), sys.argv[1], [sys.argv[1]]))"""
-    subprocess.run([sys.executable, "-c", code, str(tmp_path), *ways], check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), *ways[:: 1 if kind == "pipe" else 4]], check=True, timeout=120
+    )

@@ -298,8 +298,8 @@ COMPARED = {
     "enum of lists": ({"enum": [[0] * 9 + [k] for k in range(900)]}, [[0] * 9 + [899]] * 4_500),
     "constants": ({"anyOf": [{"const": [0] * 99 + [k]} for k in range(90)]}, [[0] * 99 + [89]] * 900),
     "multiples": ({"allOf": [{"multipleOf": 5e-324}] * 60}, [1.7e308] * 45_000),
-    "multiples of long integers": ({"multipleOf": 0.01}, [10**4_000] * 16_000),
-    "limits of long integers": ({"minimum": 10**4_000}, [10**4_000] * 16_000),
+    "multiples of long integers": ({"multipleOf": 0.01}, [10**4_000] * 1_000),
+    "limits of long integers": ({"minimum": 10**4_000}, [10**4_000] * 1_000),
 }
 
 
@@ -307,8 +307,8 @@ COMPARED = {
 def test_many_comparisons_are_bounded(items: Json, value: list[Any]) -> None:
     made = raw({"type": "object", "properties": {"n": {"type": "array", "items": items}}})
     assert in_time(lambda: made.validate_params({"n": value}))
-    few = value[:2] if abs(json.dumps(value[0]).count("0")) < 1_000 else []
-    assert made.validate_params({"n": few}) == []
+    too_long = value[0] == 10**4_000
+    assert bool(made.validate_params({"n": value[:2]})) is too_long
 
 
 @pytest.mark.parametrize("form", [lambda n: n, lambda n: [n], lambda n: {"a": n}])

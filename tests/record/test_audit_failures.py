@@ -108,7 +108,8 @@ def registry(audit):
 
 
 async def test_a_lock_that_is_never_let_go_of_refuses_the_call(audit, monkeypatch):
-    monkeypatch.setattr(connection_module, "LOCK_SECONDS", 0.3)
+    for module in (connection_module, audit_module):
+        monkeypatch.setattr(module, "LOCK_SECONDS", 0.3)
     holder = sqlite3.connect(audit.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     output = await registry(audit).execute("wipe", {})
