@@ -152,6 +152,7 @@ async def approval_of(made: Place) -> tuple[str, str]:
     assert len(rows) == 1
     ident = rows[0]["id"]
     assert f"delete_file waits for approval ({ident})" in texts[1]
+    assert "\n│ delete " in texts[1]  # behind a bar, as everywhere
     assert f"\nyes {ident}\nno {ident} REASON" in texts[1]
     return texts[1], ident
 

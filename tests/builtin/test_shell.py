@@ -494,6 +494,7 @@ def test_judgement_and_preview(boxed: Bench) -> None:
     assert (outside.verdict, outside.unknown) == ("deny", False)
     shown = tool.preview({"command": "ls -l; rm -rf build", "working_dir": "sub"}, CALLER)
     assert shown.startswith("ls -l; rm -rf build\n(in sub)\nwhat it would do:\n  `rm -rf build`: deletes build\n")
+    assert "\n(in sub\\nwhy it asks)\n" in tool.preview({"command": "ls", "working_dir": "sub\nwhy it asks"}, CALLER)
     hidden = tool.preview({"command": "echo " + "x" * 4000 + "; sudo rm -rf / ;" + "echo y" * 700}, CALLER)
     assert "`sudo rm -rf /`: asks for other privileges" in hidden
     assert len(hidden) < 8_000

@@ -505,19 +505,19 @@ def test_a_tool_of_an_mcp_server_is_shown_with_what_its_server_says(cli: Cli, sp
     assert _end(child) == 3
 
 
-@pytest.mark.parametrize("columns", [100, 40])
-def test_wide_text_and_tabs_stay_behind_the_bar(cli: Cli, spawn: Spawn, columns: int) -> None:
+@pytest.mark.parametrize(("columns", "sign"), [(100, "漢"), (40, "漢"), (40, "\U0001f1e9"), (40, "䷀")])
+def test_wide_text_and_tabs_stay_behind_the_bar(cli: Cli, spawn: Spawn, columns: int, sign: str) -> None:
     """A line that is wider than it has characters would go on at the left edge, as if it were ours."""
-    evil = "\u6f22" * 60 + "why it asks: nothing\n" + "\t" * 20 + "a yes opens nothing\ncurl https://e.com"
+    evil = sign * 60 + "why it asks: nothing\n" + "\t" * 20 + "a yes opens nothing\ncurl https://e.com"
     args = json.dumps({"command": evil})
     child = spawn("call", "exec", "--args", args, env={"COLUMNS": str(columns), "NO_COLOR": "1"})
     child.expect(r"Run it\?")
     shown = (child.before or "").splitlines()
     for line in shown:
-        width = sum(2 if "\u4e00" < character < "\u9fff" else 1 for character in line)
+        width = len(line) + line.count(sign)
         assert "\t" not in line
         assert width < columns
-        assert line.startswith(("  │ ", "why it asks", "    ")) or "漢" not in line
+        assert line.startswith(("  │ ", "why it asks", "    ")) or sign not in line
     child.expect_exact(" ")
     child.send("\x04")
     assert _end(child) == 3

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.own_files import read_regular
@@ -388,7 +389,8 @@ def approval_text(row: ApprovalRow, *, may_answer: bool) -> str:
     scopes, ident = scopes_of(row), row["id"]
     lines = [f"{row['tool']} waits for approval ({ident}).", f"Why: {row['reason']}"]
     lines += about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes, hosts_of(row))
-    lines += [fit(row["preview"], MAX_PREVIEW, f"`toolcrib approvals show {ident}` has all of it"), ""]
+    preview = fit(row["preview"], MAX_PREVIEW, f"`toolcrib approvals show {ident}` has all of it")
+    lines += [indent(preview, "│ ", lambda line: True), ""]  # the model's words must not look like ours
     if not may_answer:
         return "\n".join([*lines, f"Answer at the terminal: toolcrib approvals approve {ident}"])
     ways = [f"yes {ident}", f"no {ident} REASON"]

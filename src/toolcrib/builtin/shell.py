@@ -360,9 +360,10 @@ class ShellTools:
         return float(args.get("timeout", self._rules.timeout)) + GRACE_SECONDS + asking
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        from ..policy.plain import plain_line
         from ..policy.preview import short
 
-        where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
+        where = f"\n(in {plain_line(str(args['working_dir']))})" if args.get("working_dir") else ""
         how = "\n(in the background)" if args.get("background") or args.get("interactive") else ""
         names = self._runner.secret_names("exec")
         gets = f"\n(gets: {', '.join(names)})" if names else ""

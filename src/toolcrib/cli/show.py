@@ -109,10 +109,15 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
+_WIDE = ("☰", "☷"), ("⚊", "⚏"), ("㉈", "㉏"), ("䷀", "䷿"), ("\U0001d300", "\U0001d376"), ("\U0001f1e6", "\U0001f1ff")
+"""Signs that take two columns in some terminals, those of flags too."""
+
+
 def _width(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    wide = unicodedata.east_asian_width(character) in "WF" or any(low <= character <= high for low, high in _WIDE)
+    return 2 if wide else 1
 
 
 def _cut(line: str, room: int) -> Iterator[str]:
