@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolcrib.boundary.remove_tree import remove_all
 from toolcrib.builtin import files
 from toolcrib.builtin.encoding import detect
 from toolcrib.builtin.file_pages import PastEnd, read_window
@@ -20,6 +21,8 @@ from toolcrib.core.errors import ToolError
 from toolcrib.core.output import ImageBlock
 from toolcrib.core.text import in_lines
 from toolcrib.record.undoing import undo
+
+from ..boundary.test_read_tree import nested
 
 
 def test_a_name_with_a_line_end_is_not_changed(room):
@@ -444,6 +447,10 @@ async def test_the_preview_of_a_deletion_says_how_much_goes(room):
         room.put(f"d/{n:02}/f", "x" * 10)
     shown = room.preview("delete_file", path="d", recursive=True)
     assert "60 files, 60 folders, 600 bytes" in shown
+    nested(room.root / "deep", 3_000)
+    shown = room.preview("delete_file", path="deep", recursive=True)
+    remove_all(room.root / "deep")
+    assert "1 files, 3,000 folders, 7 bytes" in shown
     room.put("one", "xyz")
     os.link(room.root / "one", room.root / "two")
     assert "3 bytes; 1 other names of it stay" in room.preview("delete_file", path="one")

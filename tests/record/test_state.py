@@ -14,6 +14,8 @@ from toolcrib.record.pruning import clean
 from toolcrib.record.spill import Spill
 from toolcrib.record.state import StateFolder, workspace_id
 
+from ..boundary.test_read_tree import nested
+
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
@@ -104,6 +106,15 @@ def test_cleaning(tmp_path, home):
     assert clean(folder, journal_age=-1).freed == 500
     assert journal.changes() == []
     assert folder.sizes()["trash"] == 0
+
+
+def test_cleaning_of_what_is_nested_very_deeply(tmp_path, home):
+    folder = StateFolder.for_workspace(tmp_path / "ws")
+    nested(tmp_path / "ws" / "deep", 3_000)
+    Journal(folder, Workspace(tmp_path / "ws"), sync=False).move_to_trash("deep", call_id="1", tool="delete_file")
+    assert folder.sizes()["trash"] == 7
+    assert clean(folder, journal_age=-1).freed == 7
+    assert os.listdir(folder.trash) == []
 
 
 def test_a_place_that_cannot_hold_it_is_named_with_the_way_out(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.path_judgement import judge_path
+from ..boundary.read_tree import all_below
 from ..boundary.worker_process import FileBytes
 from ..boundary.workspace import Workspace, identity
 from ..core.context import ToolContext
@@ -64,7 +65,7 @@ class FileTools(JournaledTools):
         self._places = Recent[tuple[int, ...], tuple[int, int]](64)
         self._links = JudgedLinks(workspace, hider)
         # what was in folders when a question about them was asked
-        self._asked = Recent[tuple[str | None, str], frozenset[str]](64)
+        self._asked = Recent[tuple[str | None, str], frozenset[tuple[int, str]]](64)
 
     def tools(self) -> list[Tool]:
         """Return the tools, ready to register."""
@@ -319,13 +320,12 @@ class FileTools(JournaledTools):
             return f"delete {shown}/ and all that is in it: {_weigh(fd)}\n{listing.text(shown)}"
 
 
-def _entries(fd: int) -> frozenset[str]:
-    """Return the paths of everything under an open folder, up to MAX_WEIGHED."""
-    found = (f"{folder}/{name}" for folder, below, names, _ in os.fwalk(".", dir_fd=fd) for name in (*below, *names))
-    return frozenset(islice(found, MAX_WEIGHED))
+def _entries(fd: int) -> frozenset[tuple[int, str]]:
+    """Return everything under an open folder, up to MAX_WEIGHED: a hash of its folder's path, and its name."""
+    return frozenset((folder, name) for folder, name, _ in islice(all_below(fd), MAX_WEIGHED))
 
 
-def _grew(folder: Path, shown: frozenset[str]) -> bool:
+def _grew(folder: Path, shown: frozenset[tuple[int, str]]) -> bool:
     """Return whether more is in a folder than what a question showed. (If that was too much to list, it said so.)"""
     if len(shown) >= MAX_WEIGHED:
         return False
@@ -336,12 +336,12 @@ def _grew(folder: Path, shown: frozenset[str]) -> bool:
 def _weigh(fd: int) -> str:
     """Count the files, folders and bytes under an open folder, up to MAX_WEIGHED names."""
     files = folders = size = 0
-    for _, below, names, at in os.fwalk(".", dir_fd=fd, follow_symlinks=False):
-        folders += len(below)
-        for name in names:
+    for _, _, st in all_below(fd):
+        if stat.S_ISDIR(st.st_mode):
+            folders += 1
+        else:
             files += 1
-            with contextlib.suppress(OSError):  # the file is gone meanwhile
-                size += os.stat(name, dir_fd=at, follow_symlinks=False).st_size
+            size += st.st_size
         if files + folders > MAX_WEIGHED:
             return f"more than {files:,} files and {folders:,} folders, {size:,} bytes and more"
     return f"{files:,} files, {folders:,} folders, {size:,} bytes"

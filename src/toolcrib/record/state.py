@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
+from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import replace_file
+from ..boundary.read_tree import all_below
 from ..boundary.remove_tree import remove_all
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
@@ -194,9 +196,6 @@ def _size(path: Path) -> int:
 
 
 def _tree_size(path: str) -> int:
-    total = 0
-    for here, _, files in os.walk(path):
-        for name in files:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(here, name)).st_size
-    return total
+    with contextlib.suppress(OSError), closing_fd(os.open(path, LISTED)) as fd:
+        return sum(st.st_size for _, _, st in all_below(fd) if not stat.S_ISDIR(st.st_mode))
+    return 0
