@@ -337,6 +337,12 @@ def process_memory():
 
 
 @attack
+def first_process_memory():
+    """Who writes there in a PID namespace can let it outlive what should end it."""
+    os.close(os.open("/proc/1/mem", os.O_RDWR))
+
+
+@attack
 def other_processes_file():
     call("pidfd_getfd", os.pidfd_open(os.getppid()), 0, 0)
 

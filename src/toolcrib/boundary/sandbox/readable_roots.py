@@ -116,17 +116,20 @@ def open_system_files(granted: Iterable[str] = ()) -> list[tuple[int, str]]:
 # that only root may read. Docker masks or protects the same.
 _KERNEL_FOLDERS = ("acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi")
 _CHECKED_BY_CAPABILITY = ("kcore", "kmsg")
+_FIRST_PROCESS = "/proc/1"
 
 
 @functools.cache
 def kernel_arguments(root: bool) -> tuple[str, ...]:
-    """Return bubblewrap's arguments that protect the machine's data in a new /proc.
+    """Return bubblewrap's arguments that protect the machine's data in a new /proc, and bubblewrap itself there: who
+    could write the memory of its first process could let it outlive all that should end it.
 
     If we are root, all of it is read-only: sysctl files check the owner, not capabilities, so a sandboxed command could
     set kernel.core_pattern to a program that the kernel then runs outside. Else /proc/sys alone: bwrap protects it only
     if the folder itself is writable, which it is not.
     """
-    arguments: list[str] = [] if root else ["--ro-bind", "/proc/sys", "/proc/sys"]
+    arguments = ["--tmpfs", _FIRST_PROCESS, "--remount-ro", _FIRST_PROCESS]
+    arguments += [] if root else ["--ro-bind", "/proc/sys", "/proc/sys"]
     for name in _KERNEL_FOLDERS if root else ("pressure",):
         if os.path.isdir(f"/proc/{name}"):
             arguments += ["--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
