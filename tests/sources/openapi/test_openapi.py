@@ -356,3 +356,16 @@ async def test_a_wrong_document_is_an_error_of_the_configuration(room: Room) -> 
     spec = room.put("bad.json", "{}")
     with pytest.raises(ConfigError, match=r"openapi\.pets: .*bad\.json"):
         await room.open(openapi={"pets": {"spec": str(spec)}})
+
+
+async def test_operations_that_share_a_large_schema_are_too_much_together(room: Room) -> None:
+    """Each tool compiles its own copy: 2,000 operations with one schema of 2,000 parts took 8 GB."""
+    large = {"properties": {f"part{number}": {"type": "string"} for number in range(2_000)}}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Large"}}}}
+    paths = {f"/{number}": {"post": {"operationId": f"op{number}", "requestBody": body}} for number in range(400)}
+    given = settings(room, 8080)
+    room.put("api.json", json.dumps({**API, "paths": paths, "components": {"schemas": {"Large": large}}}))
+    with pytest.raises(ConfigError, match="choose some with `operations`"):
+        await room.open(**given)
+    given["openapi"]["pets"]["operations"] = ["op1", "op2"]
+    assert "pets_op2" in (await room.open(**given)).registry

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 from ...boundary.network.address_guard import AddressGuard
 from ...builtin.outgoing import USER_AGENT, OutgoingRequests, Resolve, why_missing
 from ...core.near import unknown
+from ...core.nesting import levels
 from ...core.registry import ToolRegistry
 from ...core.text import matches
 from ...core.tool import Tool
@@ -19,6 +21,9 @@ from .api_operations import operations, server_url
 from .calling import Api, operation_tool
 
 __all__ = ["add_api", "api_tools"]
+
+MAX_VALUES = 500_000
+"""The most values in the schemas of an API's tools together. Each schema is compiled: so many take 7 s and 250 MB."""
 
 log = logging.getLogger("toolcrib.openapi")
 
@@ -53,10 +58,16 @@ def api_tools(document: OpenApiDocument, api: Api, given: OpenApiSettings) -> It
     found = list(operations(document))
     for said in unknown((*(given.operations or ()), *given.disabled_operations), {each.name for each in found}):
         log.warning("openapi.%s: the API has no operation %s", api.name, said)
-    for operation in found:
-        wanted = given.operations is None or matches(operation.name, given.operations)
-        if not wanted or matches(operation.name, given.disabled_operations):
-            continue
+    chosen = [
+        each
+        for each in found
+        if (given.operations is None or matches(each.name, given.operations))
+        and not matches(each.name, given.disabled_operations)
+    ]
+    if any(values > MAX_VALUES for values in accumulate(sum(levels(each.schema)) for each in chosen)):
+        said = f"the schemas of its operations have more than {MAX_VALUES:,} values; choose some with `operations`"
+        raise document.wrong("paths", said)
+    for operation in chosen:
         name = free_name(tool_name(api.name, operation.name, prefix), taken)
         taken.add(name)
         yield operation_tool(operation, api, name, given.category)
