@@ -458,6 +458,7 @@ def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:
         "env -u {A,ls} ./x", "find . {-true,-name} -delete", 'cat {"a b",c}', "for f in {a,b}; do cat $f; done",
         "wc -l < {1..1}", "echo $(cat {a,b})", "x=../a; x+=b; echo $x", "cd src &>/dev/null && cat *",
         "x=a; time x=b; cat $x", "if time cd src; then ls; fi", "ls & \\\n time ls", "echo `time ls`",
+        'echo $(("1"))', "cat <<E\n`time ls`\nE",
     ],
 )  # fmt: skip
 def test_what_sh_reads_in_another_way_asks_where_there_is_no_other_shell(command, monkeypatch) -> None:
@@ -466,7 +467,11 @@ def test_what_sh_reads_in_another_way_asks_where_there_is_no_other_shell(command
     reading.only_sh.cache_clear()
     monkeypatch.setattr(os, "access", lambda path, mode: path != "/bin/bash")
     assert judge_command(command, PLACE).verdict == "ask"
-    for plain in ("ls -l | head", "git show stash@{0}", "find . -name '{a,b}'", "echo {a} time", "x=a; cat $x"):
+    for plain in (
+        "ls -l | head", "git show stash@{0}", "find . -name '{a,b}'", "echo {a} time", "x=a; cat $x",
+        "echo $(((1) + 2))", 'rg "function foo"', "grep select a", "grep '[[ |& &> $[' a  # ((", 'echo "time ls"',
+        "cat <<'E'\n[[ a\nE",
+    ):  # fmt: skip
         assert judge_command(plain, PLACE).verdict == "allow", plain
     read_script.cache_clear()
     reading.only_sh.cache_clear()

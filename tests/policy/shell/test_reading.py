@@ -328,6 +328,7 @@ def test_recursion_over_directories_is_none() -> None:
         ("f() { a; }; x && f() { b; }; f", "shell:syntax"),
         ("echo " + "{a,b}" * 20, "shell:size"),
         ("sh -c \"echo \\$'\\''; rm x; '\"", "shell:dialect"),
+        *((f"false && {text} | grep ')); rm x; #')", "shell:pattern") for text in ("echo $((a)", "((a)")),
         ("set -k; ls A=b", "shell:options"),
     ],
 )

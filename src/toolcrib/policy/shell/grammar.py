@@ -22,32 +22,27 @@ from .tree import Unsure
 _END = r"(?=[ \t\n|&;()<>]|\Z)"  # what ends a word
 _RESERVED = lazy_regex(r"(?:[a-z]{2,8}|\{|\}|!|\[\[)" + _END)
 _CONTROL = lazy_regex(r"&&|\|\|")
-_DIALECT = lazy_regex(
-    r"\$'|\[\[|(?<!\$)\(\(|[<>]\(|\bfunction\b|\bselect\b|\bcoproc\b|\$\[|\|&|&>"
-    r"|(?:^|[;&|({!`\n)]|\b(?:do|then|else|elif|if|while|until)\s)[\s\\]*time\s"
-)
 
 
 def parse(text: str, posix: bool = False) -> tuple[tuple[tree.Item, ...], Unsure | None]:
     """Return the statements of a script, and the error that stopped the reading, if any (bash runs the lines before).
 
-    With `posix` the shell may be one that knows less (dash): text that such a shell reads differently is refused.
+    With `posix` the shell may be one that knows less (dash): text that such a shell reads differently is an error, too.
     """
-    parser = Parser(text)
+    parser = Parser(text, posix=posix)
     items: list[tree.Item] = []
+    problem: Unsure | None = None
     try:
-        if posix and (odd := _DIALECT.search(text)):
-            raise Unsure("shells differ in how they read this", odd.group(), "shell:dialect")
         parser.statements(frozenset(), items)
         if parser.i < parser.n:
             raise parser.error("this does not belong here")
         if "\\\n" in text and CONTINUED.search(text):
             raise Unsure("a line is continued inside a word or an operator")
-        return tuple(items), None
-    except Unsure as problem:
-        return tuple(items), problem
+    except Unsure as unsure:
+        problem = unsure
     except RecursionError:
-        return tuple(items), Unsure("it is nested too deeply", rule="shell:nesting")
+        problem = Unsure("it is nested too deeply", rule="shell:nesting")
+    return tuple(items), next(iter(parser.doubts), problem)
 
 
 class Parser(CommandLexer):
@@ -118,7 +113,10 @@ class Parser(CommandLexer):
         negated = self.s.startswith(("!", "t"), self.i) and self.prefixes()
         commands = [self.command()]
         while self.s.startswith("|", self.i) and not self.s.startswith("||", self.i):
-            self.i += 2 if self.s.startswith("|&", self.i) else 1
+            self.i += 1
+            if self.s.startswith("&", self.i):
+                self.bash_only("|&")
+                self.i += 1
             self.newlines()
             commands.append(self.command())
         return tree.PipedCommands(tuple(commands)) if negated or len(commands) > 1 else commands[0]
@@ -134,6 +132,7 @@ class Parser(CommandLexer):
                     self.no_pattern("!")
                 negated = True
             elif word == "time":
+                self.bash_only(word)
                 self.i += 4
                 for option in ("-p", "--"):
                     self.skip()
@@ -172,10 +171,12 @@ class Parser(CommandLexer):
             case "case":
                 return self.case()
             case "function":
+                self.bash_only(word)
                 return self.function_word()
             case "coproc" | "select":
                 raise Unsure(f"`{word}` is not read", word, "shell:rare")
             case "[[":
+                self.bash_only(word)
                 return self.condition()
             case _:
                 raise self.error(f"{word!r} has no command after it")
@@ -196,6 +197,7 @@ class Parser(CommandLexer):
         """Read `(( arithmetic ))` or `( subshell )`."""
         self.enter()
         if self.s.startswith("((", self.i):
+            self.bash_only("((")
             pieces = self.try_arithmetic(self.i + 2)
             if pieces is not None:
                 self.depth -= 1
@@ -228,6 +230,7 @@ class Parser(CommandLexer):
         if self.skip() == "(":
             if not self.s.startswith("((", self.i):
                 raise self.error("a name is missing")
+            self.bash_only("((")
             pieces = self.try_arithmetic(self.i + 2, semicolons=True)
             if pieces is None:
                 raise self.error("'))' is missing")

@@ -35,8 +35,8 @@ class Lexer(Scanner):
     __slots__ = ("documents", "pending")
     documents: int
 
-    def __init__(self, text: str, depth: int = 0) -> None:
-        super().__init__(text, depth)
+    def __init__(self, text: str, outer: Scanner | None = None, posix: bool = False) -> None:
+        super().__init__(text, outer, posix)
         self.documents = 0  # the number of lines after which here-documents were read
         self.pending: list[tuple[Redir, str, bool, bool]] = []  # here-documents: redirection, delimiter, quoted, tabs
 
@@ -156,6 +156,7 @@ class Lexer(Scanner):
 
     def process(self) -> Piece:
         """Read a process substitution."""
+        self.bash_only("<(")
         write = self.s[self.i] == ">"
         self.i += 2
         body = self.nested()
@@ -191,7 +192,7 @@ class Lexer(Scanner):
             text.append(following if following and following in escapes else char + following)
             self.i += 1 + (char == "\\")
         self.close("`")
-        inner = type(self)("".join(text), self.depth)
+        inner = type(self)("".join(text), self)
         if self.pending and "\n" in inner.s:
             raise Unsure("a here-document and a substitution cross", inner.s)
         if CONTINUED.search(inner.s):
@@ -244,6 +245,7 @@ class Lexer(Scanner):
 
     def ansi(self) -> Piece:
         """Read `$'…'`."""
+        self.bash_only("$'")
         start = self.i
         self.i += 2
         match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(self.s, self.i)
@@ -255,7 +257,10 @@ class Lexer(Scanner):
     # Arithmetic
 
     def try_arithmetic(self, at: int, semicolons: bool = False) -> tuple[Piece, ...] | None:
-        """Return the pieces of arithmetic that ends in `))`; None, with nothing read, if it does not."""
+        """Return the pieces of arithmetic that ends in `))`; None, with nothing read, if it does not.
+
+        Dash takes all that begins so for arithmetic, and the first `))` for its end, also in quotes.
+        """
         start, pending = self.i, list(self.pending)
         self.i = at
         pieces = self.arithmetic(semicolons)
@@ -263,6 +268,7 @@ class Lexer(Scanner):
             self.i += 1
             return pieces
         self.i, self.pending = start, pending
+        self.doubts.append(Unsure("this is arithmetic or a subshell", self.s[at : at + 30], "shell:pattern"))
         return None
 
     def arithmetic(self, semicolons: bool) -> tuple[Piece, ...]:
@@ -282,6 +288,7 @@ class Lexer(Scanner):
             elif char in "$`":
                 pieces.extend(self.expansion(True))
             elif char == '"':
+                self.bash_only('(("')
                 self.double(pieces)
             elif char in "'\\":
                 raise self.error("arithmetic holds a quote")

@@ -11,22 +11,33 @@ _BLANK = lazy_regex(r"(?:[ \t]|\\\n)*")
 
 
 class Scanner:
-    """The text `s`, and `i`, the position up to which it was read."""
+    """The text `s`, and `i`, the position up to which it was read.
 
-    __slots__ = ("depth", "i", "n", "s")
+    With `posix` the shell may be one that knows less (dash). `doubts`: what shells read in another way. An inner text
+    of an `outer` one shares both.
+    """
+
+    __slots__ = ("depth", "doubts", "i", "n", "posix", "s")
     i: int
     depth: int
 
-    def __init__(self, text: str, depth: int = 0) -> None:
+    def __init__(self, text: str, outer: Scanner | None = None, posix: bool = False) -> None:
         self.s = text
         self.i = 0
         self.n = len(text)
-        self.depth = depth
+        self.depth: int = outer.depth if outer else 0
+        self.posix: bool = outer.posix if outer else posix
+        self.doubts: list[Unsure] = outer.doubts if outer else []
 
     def error(self, reason: str) -> Unsure:
         """Return the error for the current position."""
         rest = self.s[self.i : self.i + 30]
         return Unsure(f"{reason}: {rest!r}" if rest else f"{reason} at the end", rest)
+
+    def bash_only(self, what: str) -> None:
+        """Note what `sh` reads in another way, if `sh` may read this text. The reading goes on: known harm counts."""
+        if self.posix:
+            self.doubts.append(Unsure("shells differ in how they read this", what, "shell:dialect"))
 
     def enter(self) -> None:
         """Count a level of nesting. Raises `Unsure` if there are too many."""

@@ -57,7 +57,7 @@ class CommandLexer(Lexer):
             if quoted:
                 redirect.body = (Lit(body, True),) if body else ()
             else:
-                redirect.body = type(self)(body, self.depth + 1).document()
+                redirect.body = type(self)(body, self).document()
 
     def document_line(self, quoted: bool) -> str:
         """Return a line of a here-document. Continued lines are joined, unless its delimiter was quoted."""
@@ -133,6 +133,7 @@ class CommandLexer(Lexer):
         self.i = match.end()
         subscript: tuple[Piece, ...] | None = None
         if op == "[":
+            self.bash_only(match.group())
             subscript = self.subscript()
             match = re.compile(r"\+?=").match(self.s, self.i)
             if match is None:
@@ -162,6 +163,8 @@ class CommandLexer(Lexer):
     def redirect(self, match: re.Match[str]) -> Redir:
         """Return the redirection whose operator was matched."""
         digits, variable, op, both = match.groups()
+        if both:
+            self.bash_only(both)
         if variable:
             raise Unsure("a variable gets the number of a descriptor", match.group(), "shell:rare")
         self.i = match.end()
