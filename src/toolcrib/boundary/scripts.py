@@ -119,6 +119,8 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         real = os.path.realpath(named)
         if os.path.isfile(real):
             hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
+        elif real not in (folder, *roots) and within_any(real, roots):
+            hashed[real] = None  # where a link to a folder leads
         for path, seen_from in _read_by(names, real, folder):
             hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, names)))
     told = [*words, *(_SAID.sub("", text_of(path, _MAX_COMMANDS)) for path in hashed if _is_shell(path))]

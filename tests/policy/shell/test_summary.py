@@ -84,6 +84,7 @@ RUN = {
     "node -r ./a -e 1": "a.js", "perl -Iapp -MA -e 1": "app/helper.py", "make -I in all": "in/more.mk",
     "docker build .": "Dockerfile", "uvicorn app.main:app": "app/main.py",
     "npx tsx a.js": "a.js", "cat c.txt | sh -s deploy.sh": "c.txt",
+    "python3 link": "app/__main__.py", "sed s/x/y/ c.txt > new.sh; sh new.sh": "c.txt",
 }  # fmt: skip
 
 
@@ -92,6 +93,7 @@ def test_the_files_that_a_command_runs_are_named_with_their_hash(command: str, t
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+    (tmp_path / "link").symlink_to("app")
 
     def line() -> str:
         return code_of(command, str(tmp_path), "/home/me", [str(tmp_path)])

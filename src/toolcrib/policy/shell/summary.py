@@ -79,7 +79,7 @@ def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
         if part.cwd is not None and runs and (part.name or part.words):
             own = fingerprint(loaded_by([part.name or "", *_loading(part, part.cwd)], part.cwd, roots))
             found |= own
-            blind = blind or not own or part.stdin is not None
+            blind = blind or part.stdin is not None or all(state == "absent" for state in own.values())
     certain = len(found)
     for part in parts if blind else ():
         if part.cwd is not None:
