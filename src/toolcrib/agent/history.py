@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from textwrap import indent
@@ -16,6 +17,7 @@ from ..core.bound import map_texts, redacted
 from ..core.dataclass import dataclass
 from ..core.json_values import as_object
 from ..core.schema import core_schema
+from ..core.text import lazy_regex, one_line
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -227,11 +229,12 @@ def user(text: str, *files: Content, source: str = "user") -> UserTurn:
 
 FILE = "<file path="
 """The beginning of the text of a file."""
+_END = lazy_regex("</(?=file)", re.IGNORECASE)
 
 
 def file_text(name: str, text: str) -> Text:
-    """Return the text of a file as a part of a message."""
-    return Text(f"{FILE}{name}>\n{text}\n</file>", file=name)
+    """Return the text of a file as a part of a message. `</file` in it becomes `< /file`, which does not end it."""
+    return Text(f"{FILE}{one_line(name)}>\n{_END.sub('< /', text)}\n</file>", file=name)
 
 
 @functools.cache
