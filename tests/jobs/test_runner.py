@@ -610,9 +610,9 @@ async def test_a_script_in_a_job_gets_the_no_and_the_expiry_of_its_requests(tmp_
     pytest.importorskip("pydantic_monty")
     code = "said = []\nfor what in 'abc':\n    try:\n        said.append(await launch(what))\n"
     code += "    except PermissionError as error:\n        said.append(str(error))\nsaid"
-    (tmp_path / "c.json").write_text('{"tools": {"code": true}}')
-    (tmp_path / "work").mkdir()
-    async with jobs(opening=Toolbox.open(tmp_path / "work", config=tmp_path / "c.json", tools=[launch])) as made:
+    config = tmp_path / "toolcrib.json"
+    config.write_text('{"tools": {"code": true}}')
+    async with jobs(opening=Toolbox.open(tmp_path, config=config, tools=[launch])) as made:
         job_id = (await made.job(action="start", tool="run_code", arguments={"code": code})).meta["job"]
         first = await made.parked(job_id)
         made.box.approvals.expire(first.waits_for[0].removeprefix("approval:"))
