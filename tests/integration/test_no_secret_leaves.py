@@ -200,9 +200,9 @@ async def test_no_encoding_disguises_a_secret(box: Toolbox, tmp_path: Path, enco
     assert output.for_llm.startswith("1| key = [secret:") and "2| more" in output.for_llm
 
 
-@pytest.mark.parametrize("encoding", ["utf-7", "hz"])
+@pytest.mark.parametrize("encoding", ["utf-7", "hz", "iso2022_kr", "shift_jis", "big5hkscs", "gbk"])
 async def test_no_encoding_disguises_a_part_of_a_secret(box: Toolbox, tmp_path: Path, encoding: str) -> None:
-    """`a+b` is a shift to base64 in UTF-7, and `~` one to Chinese in HZ."""
+    """`a+b` is a shift to base64 in UTF-7, and `~` one to Chinese in HZ. A byte before it takes a letter in Shift JIS."""
     for content, refused in ((VALUE, True), ("no secret+x~y", False)):
         (tmp_path / "ws" / "text").write_text(content)
         assert (await box.call("read_file", {"path": "text", "encoding": encoding})).is_error == refused

@@ -19,10 +19,10 @@ _BOMS = (  # UTF-32 before UTF-16: the mark of UTF-32 begins with the mark of UT
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-# Encodings in which the byte 0x0A is always a line end: lines can be counted without decoding.
+# Encodings in which a byte of ASCII is always this character: lines can be counted without decoding, and secrets are
+# seen. In others a byte before it may make another character of it (Shift JIS), or all bytes mean others (EBCDIC).
 _PLAIN = ("utf-8", "ascii", "latin-1", "iso8859", "cp125", "koi8", "mac-roman")
 
-_ASCII = bytes(range(32, 127))
 _NOT_OF_FILES = ("idna", "punycode", "undefined")
 
 
@@ -37,13 +37,8 @@ class Encoding:
 
     @property
     def plain(self) -> bool:
-        """Whether a line feed is the single byte 0x0A, and this byte is always a line feed."""
+        """Whether a byte of ASCII is always this character, and this character always this byte."""
         return self.name.startswith(_PLAIN)
-
-    @property
-    def disguises(self) -> bool:
-        """Whether it shows some of ASCII as other characters, in which nobody recognizes a secret: UTF-16, EBCDIC."""
-        return _ASCII.decode(self.name, "replace") != _ASCII.decode()
 
     def decode(self, data: bytes) -> str:
         """Return a whole file as text, in such a way that `encode` returns exactly the same bytes."""

@@ -98,9 +98,9 @@ class JournaledTools:
 
     def _refuse_disguise(self, fd: int, encoding: Encoding, sample: bytes, shown: str) -> None:
         """Raise ToolError if a file, of which `sample` is the beginning, has a secret that an encoding which somebody
-        asked for would show as other characters."""
+        asked for may show as other characters."""
         found = detect(sample)
-        if self._redactor is None or not encoding.disguises or (found is not None and found.name == encoding.name):
+        if self._redactor is None or encoding.plain or (found is not None and found.name == encoding.name):
             return
         if (size := os.fstat(fd).st_size) > MAX_DISGUISED:
             raise ToolError(
