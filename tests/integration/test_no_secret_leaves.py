@@ -202,10 +202,26 @@ async def test_no_encoding_disguises_a_secret(box: Toolbox, tmp_path: Path, enco
 
 @pytest.mark.parametrize("encoding", ["utf-7", "hz", "iso2022_kr", "shift_jis", "big5hkscs", "gbk"])
 async def test_no_encoding_disguises_a_part_of_a_secret(box: Toolbox, tmp_path: Path, encoding: str) -> None:
-    """`a+b` is a shift to base64 in UTF-7, and `~` one to Chinese in HZ. A byte before it takes a letter in Shift JIS."""
+    """`a+b` is a shift to base64 in UTF-7, `~` one to Chinese in HZ; in Shift JIS a byte before a letter takes it."""
     for content, refused in ((VALUE, True), ("no secret+x~y", False)):
         (tmp_path / "ws" / "text").write_text(content)
         assert (await box.call("read_file", {"path": "text", "encoding": encoding})).is_error == refused
+
+
+@pytest.mark.parametrize(
+    ("begins", "new"), [(b"qq", "a\0" * 5_000), (b"caf\xe9", "\xff\xfe"), (b"caf\xe9", "\xfe\xffx")]
+)
+async def test_no_edit_lets_a_file_be_read_in_another_encoding(
+    box: Toolbox, tmp_path: Path, begins: bytes, new: str
+) -> None:
+    file = tmp_path / "ws" / "text"
+    file.write_bytes(before := begins + b" the key\n" + VALUE.encode())
+    edit = {"path": "text", "old_text": begins.decode("latin-1"), "new_text": new}
+    patch = f"*** Begin Patch\n*** Update File: text\n@@\n-{edit['old_text']} the key\n+{new}\n*** End Patch"
+    for name, arguments in (("edit_file", edit), ("apply_patch", {"patch": patch})):
+        output = await box.call(name, arguments)
+        assert output.is_error and "the file would begin like one in utf-16" in output.for_llm
+        assert file.read_bytes() == before
 
 
 async def test_commands_get_what_was_granted_and_cannot_show_it(box: Toolbox) -> None:

@@ -51,9 +51,10 @@ class Encoding:
             ) from None
 
     def encode(self, text: str) -> bytes:
-        """Return a text as bytes of this file. Raises ToolError that names a character which the encoding lacks."""
+        """Return a text as bytes of this file. Raises ToolError that names a character which the encoding lacks, or if
+        the file would be read in another encoding because of its beginning."""
         try:
-            return self.bom + text.encode(self.name, "surrogateescape" if self.name == "utf-8" else "strict")
+            data = self.bom + text.encode(self.name, "surrogateescape" if self.name == "utf-8" else "strict")
         except UnicodeEncodeError as error:
             char = text[error.start]
             if 0xD800 <= ord(char) <= 0xDFFF:
@@ -61,6 +62,10 @@ class Encoding:
             raise ToolError(
                 f"the file is {self.name}, which has no character {char!r}; leave it out, or rewrite the file as UTF-8"
             ) from None
+        found = detect(data[:SAMPLE])
+        if found is not None and not found.plain and found.name != self.name:
+            raise ToolError(f"the file would begin like one in {found.name}, and be read as that; begin it differently")
+        return data
 
 
 UTF8 = Encoding("utf-8")
