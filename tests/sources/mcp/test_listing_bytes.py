@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.sources.mcp.fetch_lists import MAX_ITEMS, MAX_LISTED, every_page
+from toolcrib.sources.mcp.fetch_lists import MAX_ITEMS, MAX_LIST_VALUES, MAX_LISTED, every_page
 
 
 async def test_no_page_is_asked_for_beyond_the_bound() -> None:
@@ -38,3 +38,16 @@ async def test_one_page_is_bounded_too() -> None:
     faults: list[str] = []
     assert len(await every_page(fetch, faults, "tools")) == MAX_ITEMS
     assert faults == [f"its list of tools has more than {MAX_ITEMS:,}; the others are left out"]
+
+
+async def test_the_values_of_a_list_of_many_pages_are_limited() -> None:
+    """A value takes a hundred times its bytes in memory, so 32 MiB could be several hundred."""
+    tool = {"name": "x", "inputSchema": {"enum": [1] * 9_000}}
+
+    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
+        return [tool] * 10, str(int(cursor or 0) + 1)
+
+    faults: list[str] = []
+    found = await every_page(fetch, faults, "tools")
+    assert len(found) == MAX_LIST_VALUES // 9_004
+    assert faults == [f"its list of tools has more than 500,000 values; the first {len(found)} count"]

@@ -20,7 +20,7 @@ from pydantic_core import to_json
 from ...core.empty import EMPTY
 from ...core.errors import ToolDefinitionError, ToolError
 from ...core.json_schema import compile_schema, without_slow_patterns
-from ...core.nesting import has_more_values
+from ...core.nesting import has_more_values, levels
 from ...core.output import foreign_meta
 from ...core.schema import RawArguments
 from .fields import INFINITE, MAX_CHARS, icons, size_of
@@ -31,6 +31,8 @@ MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
 MAX_LISTED = 32 * 2**20
 """The most bytes of JSON of all items of a list. What comes after them is not asked for."""
+MAX_LIST_VALUES = 500_000
+"""The most values of all items of a list: 10,000 tools with a small schema. To count so many takes 0.3 s."""
 MAX_SCHEMA = 10_000
 """The most values of a tool's schema: a tenth of a second to compile, and no model could read more of it."""
 MAX_TEXT = 256 * 1024
@@ -57,7 +59,7 @@ async def every_page(
     found: list[T] = []
     seen: set[str] = set()
     cursor: str | None = None
-    room = MAX_LISTED
+    room, values = MAX_LISTED, 0
     for _ in range(MAX_PAGES):
         items, cursor = await fetch(cursor)
         for item in items:
@@ -68,6 +70,12 @@ async def every_page(
             if room < 0:
                 size = f"{MAX_LISTED >> 20} MiB"
                 faults.append(f"its list of {what} has more than {size}; the first {len(found):,} count")
+                return found
+            values += sum(levels(item))
+            if values > MAX_LIST_VALUES:
+                faults.append(
+                    f"its list of {what} has more than {MAX_LIST_VALUES:,} values; the first {len(found):,} count"
+                )
                 return found
             found.append(item)
         if cursor is None:

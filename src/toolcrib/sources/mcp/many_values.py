@@ -13,13 +13,13 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCResponse, 
 from pydantic_core import from_json
 
 from ...core.nesting import has_more_values
-from .fetch_lists import MAX_ITEMS
+from .fetch_lists import MAX_ITEMS, MAX_LIST_VALUES
 from .fields import size_of
 
 MAX_VALUES = 100_000
 """The most values of a message, except one with a list."""
-MAX_LIST_VALUES = 2_000_000
-"""The most values of a message with a list: 10,000 tools with their schemas."""
+MAX_OPENED = 2_000_000
+"""A line with more tables and lists is not parsed."""
 MAX_PARTS = 1_000
 """The most content blocks of a result that are read; clients get a hundred of them."""
 MAX_ERROR = 50_000
@@ -32,7 +32,7 @@ def of_long_line(line: bytes) -> SessionMessage | None:
 
     Raises ValueError if the line is not a message.
     """
-    if line.count(b"[") + line.count(b"{") > MAX_LIST_VALUES:
+    if line.count(b"[") + line.count(b"{") > MAX_OPENED:
         return None
     message = from_json(line)
     if isinstance(message, dict) and isinstance(result := cast("dict[str, Any]", message).get("result"), dict):
