@@ -509,6 +509,7 @@ async def test_a_question_of_a_host_that_cannot_ask_is_answered_elsewhere(host: 
     assert await host.decides("Bash", {"command": "rm -rf src"}) == "deny"
     host.approve()
     assert await host.decides("Bash", {"command": "rm -rf lib"}) == "deny"
+    assert await host.decides("Bash", {"command": "rm -rf src"}, session_id="another") == "deny"
     assert await host.decides("Bash", {"command": "rm -rf src"}) == "pass"
     assert await host.decides("Bash", {"command": "rm -rf src"}) == "deny"  # it ran once
 

@@ -3,8 +3,8 @@
 A session is a conversation; a caller is its origin: channel, chat, sender, agent, and named token. An approval for one
 conversation is not valid for another at the same time, even of the same client. But after a restart of its server, a
 client comes back as a new session, and so does a repeated `toolcrib call`: it may use the approval if the process that
-asked has ended, or has said that its session is over. A stored session of an agent, and a job, go on in another process
-under the same id: what they asked is for nobody else.
+asked has ended, or has said that its session is over. A stored session of an agent, one of another agent that asks by
+hooks, and a job, go on in another process under the same id: what they asked is for nobody else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def serves(row: ApprovalRow, ctx: ToolContext) -> bool:
 
 def holder_of(ctx: ToolContext, process: str) -> str:
     """Return the name of the process as long as which nobody else may use what this call asks."""
-    return STAYS if READ_ELSEWHERE in ctx.metadata or FOR_JOB in ctx.metadata else process
+    of_host = ctx.session_id is not None and (ctx.channel or "").startswith("hook:")  # each event is a process
+    return STAYS if of_host or READ_ELSEWHERE in ctx.metadata or FOR_JOB in ctx.metadata else process
 
 
 def this_process(part: str = "") -> str:
