@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary import git_index
-from toolcrib.boundary.git_index import leading_out, linked_folders
+from toolcrib.boundary.git_index import is_too_large, leading_out, linked_folders
 from toolcrib.boundary.own_files import beginning_of
+from toolcrib.boundary.sandbox.protected_search import Search
 
 FORMS = [["--index-version", "2"], ["--index-version", "3"], ["--index-version", "4"], ["--split-index"]]
 
@@ -159,6 +160,20 @@ def test_names_that_repeat_each_other_use_little_memory(tmp_path: Path, monkeypa
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("number", [100, 200_000])
+def test_an_index_that_names_too_many_repositories_is_not_used(tmp_path: Path, number: int) -> None:
+    """Each of them is looked for: 3,500,000 of them stopped everything for 25 s."""
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "init", "-q", "sub")
+    names = [b"sub", *(b"%07x" % each for each in range(number))]
+    (tmp_path / ".git/index").write_bytes(index(2, *map(entry, names)))
+    many = number > 100
+    assert linked_folders(str(tmp_path)) == ([] if many else [str(tmp_path / "sub")])
+    assert is_too_large(str(tmp_path / ".git")) == many
+    found = list(Search(str(tmp_path)).names())
+    assert ((str(tmp_path), ".git/index") in found) == many
 
 
 @pytest.mark.parametrize(

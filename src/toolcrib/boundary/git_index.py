@@ -17,7 +17,7 @@ from .descriptors import unreadable
 from .own_files import beginning_of
 
 MAX_BYTES = 1 << 28
-_MAX_KEPT = 1 << 23
+_MAX_NAMES, _MAX_SHARED = 1 << 20, 1 << 23  # bytes of names, each of which is looked for; where all names count
 _MODULES = ".gitmodules"  # editors run git in the folders that it names, too
 _MAX_MODULES = 1 << 18  # bytes: some thousands of names, each of which is looked for
 _MAX_BLOCKS = 1_000
@@ -49,9 +49,7 @@ def links_from(folder: str, git: str = "") -> dict[str, bool]:
             if name == _MODULES:
                 inside = read_while_same(_named_in, f"{folder}/{name}")
             else:
-                kept = read_while_same(_repositories, f"{git}/{name}", split)
-                read = _entries(beginning_of(f"{git}/{name}", MAX_BYTES), split) if kept is None else ()
-                inside = map(os.fsdecode, read) if kept is None else kept
+                inside = read_while_same(_repositories, f"{git}/{name}", split) or ()
         for path in inside:
             inner = os.path.normpath(os.path.join(folder, path))  # git takes `x/../y` and `/y` as they are
             if path and (os.path.lexists(f"{inner}/.git") or len(os.fsencode(inner)) > _MAX_PATH - len("/.git")):
@@ -59,6 +57,17 @@ def links_from(folder: str, git: str = "") -> dict[str, bool]:
     real = os.path.realpath(folder)
     places = {inner: os.path.normpath(f"{real}/{os.path.relpath(inner, folder)}") for inner in found}
     return {inner: found[inner] for inner, place in places.items() if os.path.realpath(inner) == place != real}
+
+
+def is_too_large(git: str) -> bool:
+    """Return whether the index of a repository is too long to be read, or names too many repositories for each to be
+    looked for: it counts as an index without any, and must not be used."""
+    with unreadable:
+        names = _files(git)
+        if any(os.stat(f"{git}/{name}").st_size > MAX_BYTES for name in names):
+            return True
+        return any(read_while_same(_repositories, f"{git}/{name}", len(names) > 1) is None for name in names)
+    return False
 
 
 def names_anything(folder: str) -> bool:
@@ -96,11 +105,11 @@ def _named_in(path: str, *_state: int) -> tuple[str, ...]:
 
 @functools.lru_cache(100)
 def _repositories(path: str, shared: bool, *_state: int) -> tuple[str, ...] | None:
-    """Return the names in an index that may be repositories; None if they are too many to be kept."""
+    """Return the names in an index that may be repositories; None if they are too many."""
     names, total = dict[bytes, None](), 0
     for name in _entries(beginning_of(path, MAX_BYTES), shared):
         names[name], total = None, total + len(name)
-        if total > _MAX_KEPT:
+        if total > (_MAX_SHARED if shared else _MAX_NAMES):
             return None
     return tuple(map(os.fsdecode, names))
 

@@ -30,6 +30,16 @@ def test_a_program_that_others_start_asks(tmp_path: Path, planted: str, command:
     assert judge_command("ls", place).verdict == "allow"
 
 
+def test_a_repository_whose_index_names_too_many_others_asks(tmp_path: Path) -> None:
+    place = CommandPlace(str(tmp_path), str(tmp_path), "/home/me", on_disk=True)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert judge_command("git status", place).verdict == "allow"
+    one = bytes(24) + (0o160000).to_bytes(4) + bytes(32) + (0xFFF).to_bytes(2)
+    names = b"".join(one + b"%04000d" % each + bytes(2) for each in range(300))  # 4,064 bytes
+    (tmp_path / ".git/index").write_bytes(b"DIRC" + (2).to_bytes(4) + (300).to_bytes(4) + names)
+    assert "one of many repositories" in judge_command("git status", place).reason
+
+
 @pytest.mark.skipif(shutil.which("dpkg") is None, reason="no Debian")
 def test_these_are_started(tmp_path: Path) -> None:
     """The programs themselves say whom they start."""

@@ -13,7 +13,7 @@ from dataclasses import field
 
 from ...core.dataclass import dataclass
 from ..descriptors import unreadable
-from ..git_index import MAX_BYTES, SETTLED_NS, links_from, names_anything
+from ..git_index import SETTLED_NS, is_too_large, links_from, names_anything
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
 
@@ -354,13 +354,6 @@ def _is_repository(base: str, entries: frozenset[str]) -> bool:
     return there and (os.path.islink(head) or not os.path.isdir(head))
 
 
-def _is_too_large(index: str) -> bool:
-    try:
-        return os.stat(index).st_size > MAX_BYTES
-    except OSError:
-        return False
-
-
 def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
     """Yield more names of a repository: `.git` itself if it only points elsewhere, and the settings of its
     submodules."""
@@ -373,7 +366,7 @@ def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
     if not stat.S_ISDIR(mode):
         yield ".git"
         return
-    if _is_too_large(f"{base}/.git/index"):  # for us, but not for git
+    if is_too_large(f"{base}/.git"):  # for us, but not for git
         yield ".git/index"
     pending = [".git/modules"]
     for folder in pending:
@@ -391,5 +384,5 @@ def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
                 for guarded in REPOSITORY_NAMES:
                     if os.path.lexists(f"{base}/{module}/{guarded}"):
                         yield f"{module}/{guarded}"
-                if _is_too_large(f"{base}/{module}/index"):
+                if is_too_large(f"{base}/{module}"):
                     yield f"{module}/index"

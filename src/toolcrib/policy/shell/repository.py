@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...boundary.descriptors import unreadable
-from ...boundary.git_index import leading_out, linked_folders, names_anything
+from ...boundary.git_index import is_too_large, leading_out, linked_folders, names_anything
 from ...boundary.git_settings import entries, holds_password, of_person, text_of
 from ...boundary.protected_names import WITHIN_REPOSITORY
 from ...core.errors import ConfigError
@@ -64,7 +64,7 @@ def beyond_command(command: Command, place: CommandPlace) -> str | None:
             if asked is not None:
                 return asked.replace(f"{place.workspace}/", "")
             pending += [each for each in linked_folders(tree, git) if each not in pending]
-            if number > _MAX_MODULES or names_anything(tree):
+            if number > _MAX_MODULES or names_anything(tree) or is_too_large(git):
                 return f"works in one of many repositories that {os.path.relpath(git, place.workspace)} names"
     return None
 
