@@ -7,7 +7,7 @@ from .wordlist import in_order, words
 # Written and read like pipes; nothing is stored there.
 STREAMS = words(
     """
-    /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty
+    /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr
     """
 )
 
