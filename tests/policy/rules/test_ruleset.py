@@ -452,7 +452,8 @@ def test_a_rule_about_a_git_command_holds_for_the_one_that_does_its_work(room, c
 @pytest.mark.parametrize(
     ("command", "verdict"),
     [("rm src/a.py", "deny"), ("rm -r src", "ask"), ("echo x > src/a.py", "deny"), ("sed -i s/a/b/ src/a.py", "deny"),
-     ("mv src/a.py x", "deny"), ("cp x src/a.py", "deny"), ("cat src/a.py", None), ("tee src/new", "deny")],
+     ("mv src/a.py x", "deny"), ("cp x src/a.py", "deny"), ("cat src/a.py", None), ("tee src/new", "deny"),
+     ("cp src/a.py x", None), ("cp -al src/a.py x", "deny"), ("cp --symb $PWD/src/a.py x", "deny")],
 )  # fmt: skip
 def test_path_rules_hold_for_what_commands_are_known_to_change(room, command, verdict):
     assert room.verdict(room.rules(deny=["Edit(src/**)"]), "exec", command=command) == verdict

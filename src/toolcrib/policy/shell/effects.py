@@ -148,7 +148,8 @@ def of_words(
         below, rest = known.subs.get("*"), call.operands
     if below is None:
         said = f"is a use of {name} that is not known here"
-        return [*found, Effect("unknown", call.operands[0], said, "shell:unknown-use")]
+        unknown = Effect("unknown", call.operands[0], said, "shell:unknown-use")
+        return [*found, unknown, *of_words(f"{name} {text}", _OTHER, rest, command)]
     return [*found, *of_words(f"{name} {text}", below, rest, command, call)]
 
 

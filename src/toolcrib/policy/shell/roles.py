@@ -152,7 +152,7 @@ CHECKS_SIGNATURES = lazy_regex(r"%G|(?i:signature)")
 """What makes git check a signature, in a format or a key to sort by: gpgsm fetches what a certificate names."""
 _REMOTE = lazy_regex(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
 HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|head|tail|true|false|:)(?: -\w+)*")
-_FILE_ADDRESS = lazy_regex(r"\s*file:(?://[^/]*(?=/))?([^?#]*)", re.IGNORECASE)
+_FILE_ADDRESS = lazy_regex(r"\s*(?:file|[^:/]*\*[^:/]*):(?://[^/]*(?=/))?([^?#]*).*", re.IGNORECASE)
 _PAGER = lazy_regex(r"(?:less|more)(?: -\w+)*")
 
 
@@ -174,7 +174,7 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
         here = "read" if role == "remote" else "write"
         yield Effect("network" if _REMOTE.match(word.start) else here, word)
     elif role in ("host", "url"):
-        yield _of_address(word)
+        yield from _of_address(word)
     elif role == "program":
         yield from of_program_word(word)
     elif role == "exec":
@@ -213,12 +213,26 @@ def of_program_word(word: Word) -> Iterator[Effect]:
     yield Effect("hijack", word, f"makes another program run {text or 'something'}", "shell:hijack")
 
 
-def _of_address(word: Word) -> Effect:
-    """Return what an address means: a host, or with `file:` a path, in which each sign may be written as `%41`."""
+def choices(word: Word) -> list[Word]:
+    """Return what the patterns of an address or a name for curl may select (`{a,.env}`, `.en[t-v]`), one set of braces
+    at a time, and `*` for the others. Empty if there is no pattern."""
+    parts = re.split(r"(\{[^}]*\}|\[[^\]]*\])", word.start)
+    found: list[Word] = []
+    for at in range(1, len(parts), 2):
+        for choice in parts[at][1:-1].split(",") if parts[at][0] == "{" else "*":
+            text = "".join(choice if i == at else "*" if i % 2 else part for i, part in enumerate(parts))
+            found.append(replace(word, parts=(text, *word.parts[1:]), glob=word.glob or "*" in text))
+    return found
+
+
+def _of_address(word: Word) -> Iterator[Effect]:
+    """Yield what an address means: a host, or with `file:` a path, in which each sign may be written as `%41`."""
     known = None not in word.parts and not word.many
     text = "".join(part or "" for part in word.parts) if known else word.start
-    if (found := _FILE_ADDRESS.match(text)) is None:
-        return Effect("network", word)
-    path = unquote(found[1])
-    glob = word.glob and ("*" in path or "[" in path)  # `?` was where a query begins
-    return Effect("read", replace(word, parts=(path,), glob=glob) if known else word)
+    files = [each for each in choices(literal(text)) or [literal(text)] if _FILE_ADDRESS.match(each.start)]
+    for each in files:
+        path = unquote(_FILE_ADDRESS.sub(r"\1", each.start))
+        glob = (each.glob or word.glob) and ("*" in path or "[" in path)  # `?` was where a query begins
+        yield Effect("read", replace(word, parts=(path,), glob=glob) if known else word)
+    if not files:
+        yield Effect("network", word)

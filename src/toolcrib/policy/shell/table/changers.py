@@ -42,6 +42,12 @@ def ln(call: SortedWords) -> Iterator[Effect]:
         yield Effect("create", place or literal("."))
 
 
+def cp(call: SortedWords) -> Iterator[Effect]:
+    """`cp -l` and `cp -s` make links, through which the files can be changed."""
+    if any(re.match(r"-[a-zA-Z]*[ls]|--l|--sy", word.start) for word in call.command.args):
+        yield from (Effect("link", word) for word in call.operands)
+
+
 def dd(call: SortedWords) -> Iterator[Effect]:
     for word in call.command.args:
         start = word.start

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....core.text import lazy_regex
 from ..parts import Effect, Word
-from ..roles import CHECKS_SIGNATURES, of_operands, of_options, of_program_word, plain
+from ..roles import CHECKS_SIGNATURES, of_operands, of_options, of_program_word, of_role, plain
 from ..sorting import literal
 from .program_spec import SortedWords
 from .readers import below
@@ -37,6 +37,7 @@ def setting(word: Word) -> Iterator[Effect]:
     """`-c name=value`: git runs the values of some settings."""
     text = "".join(part or "" for part in word.parts)
     name, _, value = text.partition("=")
+    yield from of_role("maybe", literal(value))
     if _RUNS.fullmatch(name.strip()):
         if value.lower() not in ("true", "false", "never") and list(of_program_word(literal(value))):
             yield Effect("hijack", literal(value), f"makes git run {value or 'something'} ({name})", "shell:hijack-git")

@@ -48,7 +48,7 @@ git > symbolic-ref | text none* | -q --quiet --short | !change
 git > stash | text text | {_LOG} | options@git_stash
 git > worktree | text text text | {_LOG} --porcelain --verbose | options@git_worktree
 git > reflog | text text text | {_LOG} | options@git_reflog
-git > notes | text text text | {_LOG} | options@git_notes
+git > notes | text text text | {_LOG} -F=read --file=read | options@git_notes
 git > bisect submodule | text text text | {_LOG} --recursive | options@git_submodule
 """
 

@@ -9,7 +9,7 @@ mkdir mkfifo | create* | -m= --mode=
 touch | create* | -d= --date= -t= -r=list --reference=list
 mknod | create text* | | device
 mktemp | text* | -p=create --tmpdir | change
-cp gcp | read* write | -t=write@read --target-directory=write@read -S= --suffix=
+cp gcp | read* write | -t=write@read --target-directory=write@read -S= --suffix= | roles@cp
 install ginstall | read* write | -t=write@read --target-directory=write@read -d@create --directory@create
 mv | move* write | -t=write@move --target-directory=write@move -S= --suffix=
 ln link | text* | -t=create --target-directory=create -sfnv | options@ln
@@ -88,10 +88,11 @@ curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --rem
   --upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data \
   --data-raw= -F= --form= -K=read --config=read -E=read --cert=read --key=read --cacert= --capath= -b=maybe -c=write \
   -D=write -n!secret --netrc!secret --unix-socket= --abstract-unix-socket= -x=network --proxy=network \
-  --connect-to=network --resolve=network --url=url -H=data --header=data -A= -e= -u= -U= -X= --request= -m= -w= -r= \
+  --url-query=data --variable=data --write-out=data -w=data --proto-default= \
+  --connect-to=network --resolve=network --url=url -H=data --header=data -A= -e= -u= -U= -X= --request= -m= -r= \
   -C= -z= -Q= -P= -y= -Y= -t= -LsSfkIivgGNRla | roles@curl
 wget wget2 | url* | -O=write --output-document=write -o=write -a=write -P=write --directory-prefix=write -i=read \
-  --post-file=send --body-file=send -e!unknown --execute!unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= -R= \
+  --post-file=send --body-file=send -e=unknown --execute=unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= -R= \
   -D= -I= -X= -B=url --spider | roles@wget
 aria2c axel httpie http https xh lynx w3m links elinks youtube-dl yt-dlp httrack | url* | -d=write -i=read \
   --exec=shell --on-download-complete=program | network

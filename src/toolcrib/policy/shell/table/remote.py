@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....core.text import lazy_regex
 from ..parts import Effect, Word
-from ..roles import of_role, plain
+from ..roles import choices, of_role, plain
 from ..sorting import cut, literal
 from .program_spec import SortedWords
 
@@ -20,11 +20,16 @@ _DAEMON = lazy_regex(r"(?:docker|podman|containerd|crio)\.sock")
 def curl(call: SortedWords) -> Iterator[Effect]:
     if call.has("-O", "--remote-name", "--remote-name-all", "-J"):
         yield Effect("create", literal("./x"))
-    for word in call.values("-F", "--form"):
+    for word in call.values("-F", "--form"):  # `a=@"x",y;headers=@z` sends x, y and z
         at = re.search(r"=[@<]", word.start)
         if at:
-            end = re.sub(r";.*", "", word.start[at.end() :]) if len(word.parts) == 1 else None
-            yield from of_role("send", literal(end) if end is not None else cut(word, at.end()))
+            names = re.split(r'[;,]\w+=@?|[,"]+', word.start[at.end() :]) if len(word.parts) == 1 else ()
+            for name in map(literal, filter(None, names)) if names else [cut(word, at.end())]:
+                yield from of_role("send", name)
+    for word in call.values("-T", "--upload-file"):
+        yield from (Effect("send", each) for each in choices(word))
+    if call.values("--proto-default"):
+        yield from (Effect("read", word) for word in call.operands)
     for word in call.values("--unix-socket", "--abstract-unix-socket"):
         yield Effect("escape" if _DAEMON.search(word.start) else "network", word)
     if not call.operands and not call.values("--url") and call.command.args:
@@ -34,6 +39,8 @@ def curl(call: SortedWords) -> Iterator[Effect]:
 def wget(call: SortedWords) -> Iterator[Effect]:
     if not call.has("-O", "--output-document", "--spider"):
         yield Effect("create", next(iter(call.values("-P", "--directory-prefix")), literal("./x")))
+    for word in call.values("-e", "--execute"):
+        yield from of_role("maybe", cut(word, word.start.find("=") + 1))
 
 
 def copy(call: SortedWords) -> Iterator[Effect]:
