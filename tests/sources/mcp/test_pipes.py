@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from toolcrib.sources.mcp import pipes
-from toolcrib.sources.mcp.pipes import IncomingMessages, LimitedAnswers, OutgoingMessages
+from toolcrib.sources.mcp.pipes import Answers, IncomingMessages, OutgoingMessages
 
 
 class Pipe:
@@ -208,25 +208,38 @@ async def test_nobody_reads_what_is_written(pipe: Pipe) -> None:
         await pipe.outgoing.send(note(2))
 
 
-async def test_answers_that_are_not_taken_are_limited_but_not_our_requests(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipes, "MAX_UNREAD", 3)
+async def test_requests_without_an_answer_are_limited_in_size_and_number(pipe: Pipe) -> None:
+    too_many: list[int] = []
+    answers = Answers(pipe.outgoing, lambda: too_many.append(1))
+    for number in range(pipes.MAX_ASKED // pipes.ASKING):
+        answers.asked(number, 0)
+    assert not too_many
+    answers.done(["not", "a number"])
+    answers.done(0)  # withdrawn
+    await answers.send(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={})))
+    answers.asked("large", pipes.ASKING)
+    assert not too_many
+    answers.asked("one more", 0)
+    assert len(too_many) == 1
+    for number in range(pipes.MAX_ASKED // pipes.ASKING):
+        answers.done(number)
+    answers.asked("very large", pipes.MAX_ASKED - 4 * pipes.ASKING)
+    assert len(too_many) == 1
+    answers.asked("large, too", 2 * pipes.ASKING)
+    assert len(too_many) == 2
+
+
+async def test_an_answer_that_waits_for_the_server_counts(pipe: Pipe) -> None:
     pipe.reader.pause_reading()
-    unread: list[int] = []
-    limited = LimitedAnswers(pipe.outgoing, lambda: unread.append(1))
+    too_many: list[int] = []
+    answers = Answers(pipe.outgoing, lambda: too_many.append(1))
+    answers.asked(1, pipes.MAX_ASKED - pipes.ASKING)
     answer = SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={"text": "x" * 300_000}))
-    waiting = [asyncio.create_task(limited.send(note(n, "x" * 300_000))) for n in range(6)]
-    waiting += [asyncio.create_task(limited.send(answer)) for _ in range(3)]
+    waiting = asyncio.create_task(answers.send(answer))
     await asyncio.sleep(0)
-    assert not unread
-    waiting.append(asyncio.create_task(limited.send(answer)))
-    await asyncio.sleep(0)
-    assert len(unread) == 1
-    for task in waiting:
-        task.cancel()
-    await asyncio.wait(waiting)
-    late = asyncio.create_task(limited.send(answer))
-    await asyncio.sleep(0)
-    assert len(unread) == 1  # those that gave up are not counted
-    late.cancel()
+    answers.asked(2, 0)
+    assert len(too_many) == 1
+    pipe.reader.resume_reading()
+    await waiting
+    answers.asked(3, 0)
+    assert len(too_many) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import mcp_types
 import pytest
 
 from toolcrib.core.errors import ToolError
-from toolcrib.sources.mcp.server_questions import answer, is_web_page, labelled, signed
+from toolcrib.sources.mcp.server_questions import MAX_MESSAGE, answer, is_web_page, labelled, signed
 
 
 class Person:
@@ -112,3 +113,11 @@ def test_what_nobody_sees_in_a_question_is_written_out() -> None:
 def test_an_address_that_reads_in_two_ways_is_no_page_to_open(url: str) -> None:
     assert not is_web_page(url)
     assert is_web_page("HTTPS://example.com/ä?b=c#d")
+
+
+def test_no_more_of_a_question_is_looked_at_than_is_shown() -> None:
+    begun = time.process_time()
+    said = " x\u200b" * 4_000_000
+    shown = labelled({"properties": {"a": {"title": said, "description": said}}})["properties"]["a"]
+    assert max(map(len, (signed("s", said), *shown.values()))) <= MAX_MESSAGE + 50
+    assert time.process_time() - begun < 0.5

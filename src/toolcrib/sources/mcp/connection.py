@@ -20,16 +20,18 @@ import anyio
 import mcp_types
 from mcp.client import Client
 from mcp.client.session import IncomingMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..._version import __version__
 from ...core.errors import ToolError
 from ...core.events import traced
+from ...core.nesting import levels
 from ...policy.secrets.logs import log_little
 from .callbacks import Callbacks
 from .many_values import bounded
 from .notifications import Notifications
-from .pipes import ReadStream
+from .pipes import Answers, ReadStream
 from .relay import ListKind
 from .sdk_private import stamp_also, without_error_texts
 from .stdio_transport import StdioTransport
@@ -245,7 +247,7 @@ class Connection:
     async def _streams(self) -> AsyncGenerator[tuple[Any, Any]]:
         """Enter the transport. Its incoming stream reports its end."""
         async with self.transport.streams() as (incoming, outgoing):
-            yield _Incoming(incoming, self._ended), outgoing
+            yield _Incoming(incoming, outgoing, self._ended), outgoing
 
     def _ended(self) -> None:
         self.lose()
@@ -276,8 +278,8 @@ class _Incoming(ReadStream):
     Its other attributes (`last_context`) are available too.
     """
 
-    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
-        self._inner, self._when_ended = inner, ended
+    def __init__(self, inner: Any, answers: Answers, ended: Callable[[], None]) -> None:
+        self._inner, self._answers, self._when_ended = inner, answers, ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -286,11 +288,21 @@ class _Incoming(ReadStream):
         try:
             while True:
                 message = await self._inner.receive()
-                if isinstance(message, Exception) or (message := bounded(message)) is not None:
+                if isinstance(message, Exception):
+                    return message
+                if (message := bounded(message)) is not None:
+                    self._count(message.message)
                     return message
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._when_ended()
             raise
+
+    def _count(self, message: Any) -> None:
+        if isinstance(message, JSONRPCRequest):
+            said = [message.id, message.method, message.params]
+            self._answers.asked(message.id, sum(levels(said, text=1)))
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._answers.done((message.params or {}).get("requestId"))
 
     def close(self) -> None:
         self._inner.close()

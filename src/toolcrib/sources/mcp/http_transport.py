@@ -26,7 +26,7 @@ from ...boundary.network.special_addresses import RULE_PRIVATE
 from ...core.bound import safe
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
-from .pipes import UNREAD, LimitedAnswers
+from .pipes import ASKED, Answers
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """Timeouts in seconds. A stream may be silent for as long as the longest call."""
@@ -91,11 +91,11 @@ class HttpTransport:
                 streams = await stack.enter_async_context(streamable)
             incoming: Any = streams[0]
 
-            def unread() -> None:
-                self._fault = UNREAD
+            def asks_too_much() -> None:
+                self._fault = ASKED
                 incoming.close()
 
-            yield incoming, LimitedAnswers(streams[1], unread)
+            yield incoming, Answers(streams[1], asks_too_much)
 
     async def _older_streams(self, stack: contextlib.AsyncExitStack) -> Any:
         """Return the streams of the older protocol; None if the server refuses it, as those do that speak the newer."""

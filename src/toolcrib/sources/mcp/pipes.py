@@ -27,9 +27,11 @@ MAX_HELD = 2**19
 """How many bytes of messages may wait to be read. Then reading from the pipe pauses until half of them are read."""
 LINE = 64
 """About the bytes that a waiting line needs besides its text."""
-MAX_UNREAD = 1_000
-"""How many answers may wait because the server does not take them. One more ends the connection."""
-UNREAD = f"it sent requests and did not take our answers to {MAX_UNREAD:,} of them"
+MAX_ASKED = 16 * 2**20
+"""How many characters and values the requests of a server that have no answer yet may have. More end the connection."""
+ASKING = 16 * 2**10
+"""What each of them counts for besides."""
+ASKED = f"it did not take our answers to {MAX_ASKED // ASKING:,} requests, or to {MAX_ASKED >> 20} MiB of them"
 TURNS = 16
 """After this many lines without a pause, other tasks on the loop get their turn."""
 
@@ -182,24 +184,34 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         self._wake()
 
 
-class LimitedAnswers(MessageStream):
-    """Messages to a server, of which at most MAX_UNREAD answers wait. `unread()` is called for one more: a server that
-    asks on and on and takes no answer would fill the memory."""
+class Answers(MessageStream):
+    """Messages to a server. It counts the server's requests that have no answer yet, and calls `too_many()` for one too
+    many: a server that asks on and on and takes no answer would fill the memory."""
 
-    def __init__(self, inner: Any, unread: Callable[[], None]) -> None:
-        self._inner, self._unread = inner, unread  # the SDK has no public name for what both are
+    def __init__(self, inner: Any, too_many: Callable[[], None]) -> None:
+        self._inner, self._too_many = inner, too_many  # the SDK has no public name for what both are
+        self._sizes: dict[int | str, int] = {}
         self._waiting = 0
+
+    def asked(self, number: int | str, size: int) -> None:
+        """Count a request of the server."""
+        self._sizes[number] = size + ASKING
+        self._waiting += size + ASKING
+        if self._waiting > MAX_ASKED:
+            self._too_many()
+
+    def done(self, number: object) -> None:
+        """Count a request no longer: it is answered or withdrawn."""
+        if isinstance(number, int | str):
+            self._waiting -= self._sizes.pop(number, 0)
 
     async def send(self, item: SessionMessage) -> None:
         """Write a message as the inner stream does."""
-        answer = not hasattr(item.message, "method")
-        self._waiting += answer
         try:
-            if self._waiting > MAX_UNREAD:
-                self._unread()
             await self._inner.send(item)
         finally:
-            self._waiting -= answer
+            if not hasattr(item.message, "method"):
+                self.done(getattr(item.message, "id", None))
 
     async def aclose(self) -> None:
         await self._inner.aclose()

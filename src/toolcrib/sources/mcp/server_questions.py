@@ -26,7 +26,12 @@ TRIES = 3
 
 def signed(server: str, message: str) -> str:
     """Return a server's question with the name of the server in front."""
-    return f"The MCP server {server} asks: {visible(message)[:MAX_MESSAGE]}"
+    return f"The MCP server {server} asks: {_shown(message)}"
+
+
+def _shown(text: object) -> str:
+    """Return the beginning of a server's text, with what nobody sees written out."""
+    return visible(str(text)[:MAX_MESSAGE])[:MAX_MESSAGE]
 
 
 def labelled(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +47,7 @@ def _labelled(field: Any) -> Any:
     if not isinstance(field, dict):
         return field
     said = cast("dict[str, Any]", field)
-    return {**said, **{key: visible(str(said[key])) for key in ("title", "description") if said.get(key)}}
+    return {**said, **{key: _shown(said[key]) for key in ("title", "description") if said.get(key)}}
 
 
 def is_web_page(url: object) -> bool:
@@ -91,8 +96,8 @@ async def _field(name: str, field: Mapping[str, Any], required: bool, ask: Ask) 
     check = compile_schema(dict(field), name)
     options = _options(field)
     default = field.get("default")
-    label = visible(str(field.get("title") or name))
-    described = f": {visible(str(field['description']))[:MAX_MESSAGE]}" if field.get("description") else ""
+    label = _shown(field.get("title") or name)
+    described = f": {_shown(field['description'])}" if field.get("description") else ""
     hint = f" [{json.dumps(default, ensure_ascii=False)}]" if default is not None else ""
     empty = () if required or not options else (SKIP,)
     question = f"{label}{described}{hint}"

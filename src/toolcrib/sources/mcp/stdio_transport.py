@@ -97,11 +97,11 @@ class StdioTransport:
     # --- the transport
 
     @contextlib.asynccontextmanager
-    async def streams(self) -> AsyncGenerator[tuple[pipes.IncomingMessages, pipes.LimitedAnswers]]:
+    async def streams(self) -> AsyncGenerator[tuple[pipes.IncomingMessages, pipes.Answers]]:
         """Run the server, and end it afterwards. Yields the two streams of the SDK's session."""
         await self._starting
         try:
-            yield self._read, pipes.LimitedAnswers(self._written, self._unread)
+            yield self._read, pipes.Answers(self._written, self._asks_too_much)
         finally:
             stopping = asyncio.ensure_future(self._stop())
             try:
@@ -175,6 +175,7 @@ class StdioTransport:
                 process.kill()
                 await process.ended_within(REAP_SECONDS + 1)
         self._incoming.close()
+        await asyncio.sleep(0)  # a pipe that broke is lost only now, and may not be aborted twice
         if not self._written.lost:
             self._outgoing.abort()
         self._read.close()
@@ -190,8 +191,8 @@ class StdioTransport:
         self._note(line)
         self.kill()
 
-    def _unread(self) -> None:
-        self.fault = pipes.UNREAD
+    def _asks_too_much(self) -> None:
+        self.fault = pipes.ASKED
         self.kill()
         self._read.close()
 
