@@ -53,12 +53,14 @@ class Place:
     """A workspace with its state, a session that jobs report to, and a person who answers approvals."""
 
     def __init__(self, folder: Path, url: str | None, *, shared_record: bool = False, name: str = "here") -> None:
-        self.work, self.config, state = folder / "work", folder / f"{name}.toml", folder / f"state-{name}"
+        self.work, own, state = folder / "work", folder / name, folder / f"state-{name}"
+        self.config = own / "toolcrib" / "config.toml"  # the file of that machine's user: each takes all jobs
         self.work.mkdir(exist_ok=True)
+        self.config.parent.mkdir(parents=True)
         jobs = f'[jobs]\nurl = "{url}"\n' if url else ""
         jobs += f'[record]\nurl = "{url}"\n' if shared_record else ""
         self.config.write_text(f'mode = "autonomous"\n{jobs}[approval]\nrequire_for = ["launch"]\n')
-        self.env = {**os.environ, "HOME": str(folder), "XDG_STATE_HOME": str(state), "XDG_CONFIG_HOME": str(folder)}
+        self.env = {**os.environ, "HOME": str(folder), "XDG_STATE_HOME": str(state), "XDG_CONFIG_HOME": str(own)}
         record = str(url) if shared_record else ""
         self.state = StateFolder.for_workspace(self.work, state / "toolcrib", url=record)
         self.store, self.approvals = SessionStore(self.state), Approvals(self.state.record)
