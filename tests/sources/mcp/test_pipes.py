@@ -243,3 +243,14 @@ async def test_an_answer_that_waits_for_the_server_counts(pipe: Pipe) -> None:
     await waiting
     answers.asked(3, 0)
     assert len(too_many) == 1
+
+
+async def test_halves_of_characters_are_replaced(pipe: Pipe) -> None:
+    """JSON can write them, and a server does that cuts a text: nobody waits for its answer until the call's limit."""
+    for text in (rb"a\ud83d", rb"\uDE00b", rb"\\ud83d \ud83d\ude00 \ud83d", b"x" * pipes.LONG + rb"\ud83d"):
+        pipe.incoming.data_received(b'{"jsonrpc": "2.0", "id": 1, "result": {"text": "' + text + b'"}}\n')
+        message = (await pipe.incoming.receive()).message
+        assert isinstance(message, JSONRPCResponse)
+        said = message.result["text"]
+        assert said == json.loads(b'"' + text + b'"').encode("utf-8", "replace").decode()
+    assert not pipe.rubbish

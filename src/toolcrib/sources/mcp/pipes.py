@@ -7,6 +7,7 @@ our own time per call. This module is imported without the SDK: a server's proce
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -87,6 +88,20 @@ def to_line(item: SessionMessage) -> bytes:
     return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"
 
 
+def _parsed(line: bytes) -> SessionMessage | None:
+    """Return the message in a line; None if it is too much. JSON can write halves of characters (`\\ud83d`), as a server
+    does that cuts a text, and the SDK reads none: they are replaced. Raises ValueError or RecursionError."""
+    from .many_values import of_long_line
+
+    parse = from_line if len(line) < LONG else of_long_line
+    try:
+        return parse(line)
+    except ValueError:
+        if b"\\u" not in line:
+            raise
+        return parse(json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace"))
+
+
 class IncomingMessages(ReadStream, asyncio.Protocol):
     """Messages from a pipe, as the SDK's `ReadStream`. `answered` is True after the first message.
 
@@ -156,13 +171,8 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
                 if not self._turn:
                     await asyncio.sleep(0)
                 try:
-                    if len(line) < LONG:
-                        message = from_line(line)
-                    else:
-                        from .many_values import of_long_line
-
-                        message = of_long_line(line)
-                except ValueError:
+                    message = _parsed(line)
+                except (ValueError, RecursionError):
                     message = None
                 if message is None:
                     self._rubbish(line)
