@@ -89,8 +89,10 @@ def to_line(item: SessionMessage) -> bytes:
 
 
 def _parsed(line: bytes) -> SessionMessage | None:
-    """Return the message in a line; None if it is too much. JSON can write halves of characters (`\\ud83d`), as a server
-    does that cuts a text, and the SDK reads none: they are replaced. Raises ValueError or RecursionError."""
+    """Return the message in a line; None if it is too much. Raises ValueError or RecursionError.
+
+    JSON can write halves of characters (`\\ud83d`), as a server does that cuts a text. The SDK reads none, so they are
+    replaced."""
     from .many_values import of_long_line
 
     parse = from_line if len(line) < LONG else of_long_line
