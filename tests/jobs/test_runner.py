@@ -22,7 +22,7 @@ from toolcrib.core.interfaces import Grant
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.jobs import runner
 from toolcrib.jobs.bodies import KNOWN_BY, CallBody
-from toolcrib.jobs.engine import Job, JobError, JobOutcome, JobRun, JobStatus, Served
+from toolcrib.jobs.engine import Job, JobError, JobOutcome, JobRun, JobStatus, LeaseLost, Served
 from toolcrib.jobs.job_tool import JobTool, stored_events
 from toolcrib.jobs.memory import MemoryEngine
 from toolcrib.jobs.placing import placement, workspace_of
@@ -625,3 +625,19 @@ async def test_a_script_in_a_job_gets_the_no_and_the_expiry_of_its_requests(tmp_
         done = await made.engine.result(job_id, 30)
         assert done.state == "done" and ran == ["c"], done
         assert "in time" in done.output["text"] and "because" in done.output["text"]
+
+
+async def test_a_command_that_prints_when_its_process_ends_is_nothing_to_warn_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Taken:
+        signals = ()
+
+        async def emit(self, kind: str, data: Any) -> None:
+            raise LeaseLost("taken")
+
+    async with temporary_toolbox() as box:
+        body = CallBody(tool="exec", arguments={"command": "echo x", "background": True})
+        runner = JobRunner(box, Waits(box.state.record_db))
+        await runner._call(Job(body.KIND, body.to_json()), body, Taken())  # type: ignore[arg-type]
+    assert not caplog.records

@@ -192,7 +192,8 @@ class JobRunner:
             nonlocal told
             if told < MAX_TOLD:
                 told += len(text)
-                await run.emit("output", text if told < MAX_TOLD else f"{text}{NO_MORE}")
+                with suppress(LeaseLost):  # the process ends, or the job is cancelled: nothing to warn of
+                    await run.emit("output", text if told < MAX_TOLD else f"{text}{NO_MORE}")
 
         progress = _Progress(run)
         ctx = replace(ctx, metadata={**ctx.metadata, JOB: job.id, COMMAND_OUTPUT: tell}, on_progress=progress.report)
