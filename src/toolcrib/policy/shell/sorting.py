@@ -124,14 +124,18 @@ class _Sorter:
             self._odd(name, value)
         else:
             self.before = name
+            self._shortened(name, None)
 
     def _odd(self, name: str, value: Word) -> None:
-        """Note the value of an option that is not listed. It may stand for one that is: `git fetch --upload-pa=./x`."""
         self.odd.append((name, value))
-        if not self.program.closed and len(name) > 3:
-            for full, option in self.table.items():
-                if option.takes and name.startswith("--") and full.startswith(name):
-                    self._give(full, option, value)
+        self._shortened(name, value)
+
+    def _shortened(self, name: str, value: Word | None) -> None:
+        """Note the options that one may stand for that is not listed: `git fetch --upload-pa=./x`, `sed --in-p`."""
+        for full, option in self.table.items() if name.startswith("--") and len(name) > 2 else ():
+            does = option.takes if value is not None else option.effect or option.operands
+            if full.startswith(name) and (option.attached or does):
+                self._give(full, option, value)
 
     def _long(self, word: Word, start: str) -> None:
         name, equals, _ = start.partition("=")
