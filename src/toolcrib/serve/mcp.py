@@ -223,12 +223,13 @@ class McpServer:
         self, ctx: Request, params: mcp_types.SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         transport: TransportState = ctx.lifespan_context
-        uris, listen = params.notifications.resource_subscriptions or (), transport.streams_of(caller_of(ctx))
-        if not uris:
-            return await listen(ctx, params)
-        async with nullcontext([]) if self.gateway is None else self.gateway.watching(ctx, uris) as watched:
-            wanted = params.notifications.model_copy(update={"resource_subscriptions": watched})
-            return await listen(ctx, params.model_copy(update={"notifications": wanted}))
+        uris = params.notifications.resource_subscriptions or ()
+        with transport.stream_of(caller_of(ctx)) as listen:
+            if not uris:
+                return await listen(ctx, params)
+            async with nullcontext([]) if self.gateway is None else self.gateway.watching(ctx, uris) as watched:
+                wanted = params.notifications.model_copy(update={"resource_subscriptions": watched})
+                return await listen(ctx, params.model_copy(update={"notifications": wanted}))
 
     # --- listing
 

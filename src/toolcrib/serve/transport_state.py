@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator
 from dataclasses import field
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
 
 from ..core.caller import Caller
 from ..core.dataclass import dataclass
@@ -31,8 +35,8 @@ IDLE_SECONDS = 1_800.0
 MAX_STATELESS = 1_000
 """How many such sessions a caller may have. One more ends the oldest."""
 
-MAX_STREAMS = 1_000
-"""How many streams of announcements a caller may have in 2026-07-28."""
+MAX_STREAMS = 256
+"""How many streams of announcements a caller may have in 2026-07-28. Each keeps its request, of up to 0.5 MB."""
 
 
 @dataclass(slots=True)
@@ -79,6 +83,8 @@ class TransportState:
     sessions: dict[int, HandshakeSession] = field(default_factory=dict[int, HandshakeSession])
     streams: dict[str, ListenHandler] = field(default_factory=dict[str, ListenHandler])
     """The streams of announcements in 2026-07-28, by caller."""
+    listening: Counter[str] = field(default_factory=Counter[str])
+    """How many of these each caller has, with those that wait until their resources are watched."""
     ending: set[str] = field(default_factory=set[str])
     """The sessions of the handshake era for which something is kept that ends with them."""
     last_call: dict[str, float] = field(default_factory=dict[str, float])
@@ -94,10 +100,17 @@ class TransportState:
         """Return the session of a request; None in 2026-07-28, which has no sessions."""
         return self.sessions.get(id(connection_of(ctx)))
 
-    def streams_of(self, caller: Caller | None) -> ListenHandler:
-        """Return what serves the streams of a caller."""
+    @contextlib.contextmanager
+    def stream_of(self, caller: Caller | None) -> Generator[ListenHandler]:
+        """Count one stream of a caller, and yield what serves it. Raises MCPError if the caller has too many."""
         name = caller.name if caller is not None else ""
-        return self.streams.setdefault(name, ListenHandler(self.bus, max_subscriptions=MAX_STREAMS))
+        if self.listening[name] >= MAX_STREAMS:
+            raise MCPError(INTERNAL_ERROR, f"a caller may have {MAX_STREAMS} streams of announcements")
+        self.listening[name] += 1
+        try:
+            yield self.streams.setdefault(name, ListenHandler(self.bus))
+        finally:
+            self.listening[name] -= 1
 
     def use(self, session: RequestSession, caller: Caller | None) -> list[str]:
         """Note that a session is used now. Returns those that are over, because nobody has used them."""
