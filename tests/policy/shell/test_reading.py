@@ -502,7 +502,7 @@ def test_what_is_left_of_a_shared_input_is_not_known() -> None:
     ("text", "sure"),
     [("read v\n", False), ("cat\n", False), ("exec <f\n", False), ("alias ls=rm\n", False), ("ls() { rm x; }\n", False),
      ("cat <<X\n", False), ("cat <<X\nit's\nX\n", False), ("!!:s/echo //\n", False), ("^echo ^^\n", False),
-     ("cd src; [ ! -e x ] && ls y\n", True)],
+     ("unlin\tx\n", False), ("bind '\"q\": \"rm\"'\n", False), ("cd src; [ ! -e x ] && ls y\n", True)],
 )  # fmt: skip
 def test_what_a_shell_gets_as_input_can_change_what_the_next_input_means(text: str, sure: bool) -> None:
     assert (read_script(text, CWD, HOME, typed=True).problems == ()) == sure
