@@ -630,6 +630,22 @@ async def test_rewinding_takes_the_files_back() -> None:
         assert made.store.turns(session.id) == []
 
 
+async def test_rewinding_says_that_a_job_goes_on() -> None:
+    from toolcrib.agent.rewind import rewind_session
+
+    @tool(name="job", category="memory")
+    def job() -> str:
+        """Start something."""
+        return "started"
+
+    async with agent({"calls": [call("job")]}, {"text": "done"}) as made:
+        made.box.registry.register(job)
+        session = made.new_session()
+        await made.run("go", session)
+        said = "a job that it started goes on until `toolcrib jobs cancel`"
+        assert [line.endswith(said) for line in rewind_session(made.box, session, 0).left] == [True]
+
+
 async def test_the_library_reads_as_the_docs_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

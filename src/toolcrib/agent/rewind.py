@@ -70,7 +70,9 @@ def _take_back_calls_of(box: Toolbox, script: str, done: Rewound) -> None:
 
 def _take_back(journal: Journal, tool: str, run_id: str, done: Rewound) -> None:
     if not journal.knows(run_id):
-        done.left.append(f"{tool} ({run_id}) cannot be taken back: what it did outside of files is not known")
+        job = "a job that it started goes on until `toolcrib jobs cancel`"
+        why = job if tool == "job" else "what it did outside of files is not known"
+        done.left.append(f"{tool} ({run_id}) cannot be taken back: {why}")
         return
     try:
         done.undone.extend(undo(journal, run_id).lines)
