@@ -328,6 +328,15 @@ async def test_protected_names_that_appear_go_to_the_trash(boxed: Bench) -> None
     assert not output.is_error
 
 
+async def test_they_go_though_one_is_a_link_that_nothing_can_follow(boxed: Bench) -> None:
+    """A search that ended with an error left all of them."""
+    chain = "mkdir c; for n in {0..1500}; do ln -s $((n + 1)) c/$n; done; ln -s c/0 .envrc; ln -s c/0 .git"
+    output = await boxed("exec", command=f"{chain}; mkdir .vscode; touch .vscode/tasks.json")
+    assert not output.is_error
+    assert {path for path, _ in boxed.trash.moved} == {".envrc", ".git", ".vscode"}
+    assert not (await boxed("exec", command="true")).is_error
+
+
 async def test_only_an_undo_of_its_own_brings_them_back(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()

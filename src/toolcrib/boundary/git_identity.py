@@ -13,6 +13,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from .git_settings import entries, of_person, repositories, shared
+from .real_path import real_path
 
 _MAX_DEPTH = 10  # of files that include others, as in git
 _MAX_VALUE = 200
@@ -72,7 +73,7 @@ def _holds(condition: str, path: Path, repository: Path | None, home: str) -> bo
         pattern = f"**/{pattern}"
     pattern = f"{pattern}**" if pattern.endswith("/") else pattern
     flags = re.IGNORECASE if kind == "gitdir/i" else 0
-    places = {os.path.abspath(repository), os.path.realpath(repository)}
+    places = {os.path.abspath(repository), real_path(repository)}
     return any(re.match(translate(pattern), place, flags) for place in places)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from .descriptors import unreadable
 from .own_files import beginning_of
+from .real_path import real_path
 
 MAX_BYTES = 1 << 28
 _MAX_NAMES, _MAX_SHARED = 1 << 20, 1 << 23  # bytes of names, each of which is looked for; where all names count
@@ -54,9 +55,9 @@ def links_from(folder: str, git: str = "") -> dict[str, bool]:
             inner = os.path.normpath(os.path.join(folder, path))  # git takes `x/../y` and `/y` as they are
             if path and (os.path.lexists(f"{inner}/.git") or len(os.fsencode(inner)) > _MAX_PATH - len("/.git")):
                 found[inner] = name != _MODULES
-    real = os.path.realpath(folder)
+    real = real_path(folder)
     places = {inner: os.path.normpath(f"{real}/{os.path.relpath(inner, folder)}") for inner in found}
-    return {inner: found[inner] for inner, place in places.items() if os.path.realpath(inner) == place != real}
+    return {inner: found[inner] for inner, place in places.items() if real_path(inner) == place != real}
 
 
 def is_too_large(git: str) -> bool:
@@ -142,7 +143,7 @@ def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | Non
         if leads is not None:
             return leads
         for above, name in folders.items():
-            if os.path.islink(path := f"{tree}/{above}") and not inside(os.path.realpath(path)):
+            if os.path.islink(path := f"{tree}/{above}") and not inside(real_path(path)):
                 return name
     return None
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from ..core.dataclass import dataclass
 from .descriptors import unreadable
 from .programs import beneath, links_followed
+from .real_path import real_path
 
 STARRED = (".*.so", ".*.pyc")
 _MODULES = ("*.py", "*.so", "*.pyc", "*/__init__.*")  # what Python imports from a folder by name
@@ -106,9 +107,9 @@ def both_names(paths: Iterable[str]) -> tuple[str, ...]:
         if not links and path == whole:
             found[path] = None
             continue
-        at = os.path.join(os.path.realpath(folder), name)
+        at = os.path.join(real_path(folder), name)
         if name in ("", ".", "..") or os.path.islink(at):
-            found[os.path.realpath(at)] = None
+            found[real_path(at)] = None
         found[at] = None
         found.update(dict.fromkeys(links))
     return tuple(found)

@@ -20,6 +20,7 @@ from .import_path import ABOVE_PACKAGE, PREFIXES, SEARCHED
 from .named_by_variables import named_by_variables
 from .programs import beneath, interpreter, within_any
 from .protected_names import PROTECTED_NAMES
+from .real_path import real_path
 
 RULE_HOST_FILES = "path:host-files"
 ENVIRONMENT = (
@@ -32,7 +33,7 @@ _SHADOWS = (
 )
 _ON_PATH = "your shell finds programs in it by their names, and they run outside the sandbox"
 _OWN_DATA = "it says what Toolcrib allows and remembers"
-_SEARCHED = tuple(map(os.path.realpath, SEARCHED))  # "" is the current folder
+_SEARCHED = tuple(map(real_path, SEARCHED))  # "" is the current folder
 
 
 @functools.cache
@@ -63,7 +64,7 @@ def own_data_in(root: str) -> tuple[HostFile, ...]:
 def programs_in(root: str, home: str, path: str) -> tuple[HostFile, ...]:
     """Return the folders of a PATH that lie in a folder around a home directory: its user's shell runs programs from
     them. In any other folder they belong to a project."""
-    if not beneath(os.path.realpath(home), root):
+    if not beneath(real_path(home), root):
         return ()
     return _inside(root, both_names(each for each in path.split(os.pathsep) if os.path.isabs(each)), _ON_PATH)
 
@@ -72,7 +73,7 @@ def programs_in(root: str, home: str, path: str) -> tuple[HostFile, ...]:
 def modules_before_ours(root: str) -> tuple[HostFile, ...]:
     """Return the modules in a folder that Python would load instead of those that Toolcrib needs: at its start it looks
     there first."""
-    library = os.path.realpath(os.path.dirname(os.__file__))
+    library = real_path(os.path.dirname(os.__file__))
     first = _SEARCHED[: _SEARCHED.index(library)] if library in _SEARCHED else ()
     ours = own_environment()
     folders = [each for each in first if beneath(each, root) and not within_any(each, ours)]

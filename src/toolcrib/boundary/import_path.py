@@ -10,6 +10,8 @@ import os
 import site
 import sys
 
+from .real_path import real_path
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -27,8 +29,8 @@ def leave_project_out() -> None:
     installation, PYTHONPATH). It is for a process that is ours."""
     _finders_left_out.extend(each for each in sys.meta_path if "editable" in str(getattr(each, "__module__", "")))
     sys.meta_path[:] = [each for each in sys.meta_path if each not in _finders_left_out]
-    own = tuple(f"{os.path.realpath(path)}{os.sep}" for path in (*PREFIXES, site.getusersitepackages(), ABOVE_PACKAGE))
-    _left_out.extend(each for each in sys.path if not f"{os.path.realpath(each)}{os.sep}".startswith(own))
+    own = tuple(f"{real_path(path)}{os.sep}" for path in (*PREFIXES, site.getusersitepackages(), ABOVE_PACKAGE))
+    _left_out.extend(each for each in sys.path if not f"{real_path(each)}{os.sep}".startswith(own))
     sys.path[:] = [each for each in sys.path if each not in _left_out]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from .host_file import HostFile, both_names
 from .programs import beneath, within_any
+from .real_path import real_path
 
 _ONE = "\0"
 """For a variable that holds one path. The others have what separates their paths."""
@@ -90,9 +91,7 @@ def _names_elsewhere(root: str) -> frozenset[str]:
         for line in Path("/etc/nsswitch.conf").read_text(errors="replace").splitlines():
             names.update(f"libnss_{word}" for word in line.partition("#")[0].split()[1:])  # they may be missing
     with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        loaded = {
-            os.path.dirname(os.path.realpath(line.split(maxsplit=5)[-1].strip())) for line in maps if ".so" in line
-        }
+        loaded = {os.path.dirname(real_path(line.split(maxsplit=5)[-1].strip())) for line in maps if ".so" in line}
         places = (each for each in loaded if os.path.isdir(each) and not beneath(each, root))
         names.update(name.split(".")[0] for place in places for name in os.listdir(place) if ".so" in name)
     return frozenset(names)

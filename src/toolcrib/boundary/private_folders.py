@@ -13,12 +13,13 @@ from collections.abc import Iterable
 
 from ..core.homes import config_home, state_home
 from .programs import beneath, names_followed, within_any
+from .real_path import real_path
 
 
 def beyond_tools(writable: Iterable[str | os.PathLike[str]]) -> str | None:
     """Return where to make a temporary folder that no tool may change or replace meanwhile: the state folder if TMPDIR
     lies in one of these folders that tools may write, else None, the usual place. Raises OSError."""
-    if not within_any(os.path.realpath(tempfile.gettempdir()), [os.path.realpath(each) for each in writable]):
+    if not within_any(real_path(tempfile.gettempdir()), [real_path(each) for each in writable]):
         return None
     state_home().mkdir(mode=0o700, parents=True, exist_ok=True)
     return str(state_home())
@@ -29,7 +30,7 @@ class PrivateFolders:
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]]) -> None:
         given = [os.path.abspath(folder) for folder in folders]
-        self.paths = tuple(dict.fromkeys(map(os.path.realpath, given)))
+        self.paths = tuple(dict.fromkeys(map(real_path, given)))
         self._folded = tuple(path.casefold() for path in self.paths)
         self._way = frozenset(name.casefold() for folder in given for name in names_followed(folder))
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..core.errors import ConfigError
+from .real_path import real_path
 
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MAX_LINKS = 40  # as the kernel (path_resolution(7))
@@ -65,7 +66,7 @@ def look_up(
 def is_shim(path: str) -> bool:
     """Return whether a program is a shim of a version manager (asdf, mise, pyenv …): what it runs is chosen by files in
     the folder where it starts, and above."""
-    of_manager = os.path.basename(os.path.realpath(path)) in ("asdf", "mise", "rtx")
+    of_manager = os.path.basename(real_path(path)) in ("asdf", "mise", "rtx")
     return "shims" in path.split(os.sep)[:-1] or (of_manager and os.path.basename(path) not in ("asdf", "mise", "rtx"))
 
 
@@ -101,7 +102,7 @@ def temporary_folders() -> tuple[str, ...]:
 
 def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
     """Return why the host must not run or load this file, or use this folder; None if it may."""
-    roots = tuple({*(os.path.abspath(each) for each in writable), *(os.path.realpath(each) for each in writable)})
+    roots = tuple({*(os.path.abspath(each) for each in writable), *(real_path(each) for each in writable)})
     checked = os.name != "nt"
     try:
         for name in names_followed(os.path.join(os.getcwd(), path)):  # not abspath: `link/..` is where the link leads
@@ -118,13 +119,13 @@ def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
 def check_grant(path: str | os.PathLike[str], writable: Iterable[str | os.PathLike[str]]) -> None:
     """Raise ConfigError for a granted path that leads through a link in these folders: a tool could let it lead to
     another place."""
-    roots = {os.path.realpath(each) for each in writable}
+    roots = {real_path(each) for each in writable}
     whole = os.path.abspath(os.path.expanduser(path))
     for name in links_followed(whole):  # one that cannot be read grants nothing
         if any(beneath(name, root) and name != root for root in roots):
             raise ConfigError(
                 f"{whole} is granted through the link {name}, which tools may change. "
-                f"It leads to {os.path.realpath(whole)} now: if you mean that, name it instead"
+                f"It leads to {real_path(whole)} now: if you mean that, name it instead"
             )
 
 
@@ -233,7 +234,7 @@ def _as_far(path: str) -> Iterator[tuple[str, str]]:
 def without_dots(path: str) -> str:
     """Return a path normalised, with each `..` taken from where the name before it really leads."""
     head, dots, tail = f"{path}/".rpartition("/../")
-    return os.path.normpath(os.path.join(os.path.realpath(f"{head}/.."), tail) if dots else path)
+    return os.path.normpath(os.path.join(real_path(f"{head}/.."), tail) if dots else path)
 
 
 def _others(name: str) -> str | None:

@@ -39,6 +39,7 @@ from .launchers import (
 )
 from .own_files import read_regular
 from .programs import beneath, within_any, without_dots
+from .real_path import real_path
 from .script_imports import (
     JS,
     LEFT_OUT,
@@ -100,8 +101,8 @@ class Loaded:
 
 def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Path]) -> Loaded:
     """Return what a command that starts in `cwd` runs or loads in writable folders."""
-    roots = {os.path.realpath(each) for each in writable}
-    folder = os.path.realpath(cwd)
+    roots = {real_path(each) for each in writable}
+    folder = real_path(cwd)
     if tuple(words[1:3]) == ("-P", "-m"):  # Python looks for no module here
         words = (words[0], *words[4:])
     words = ["." if word and path_in(folder, word[:4096]) == folder else word for word in words]
@@ -109,14 +110,14 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     hashed: dict[str, None] = {}
     kept: dict[str, None] = {}
     for named in _named(words, folder):
-        if not (within_any(named, roots) or within_any(os.path.realpath(named), roots)):
+        if not (within_any(named, roots) or within_any(real_path(named), roots)):
             continue
         environment = _environment_of(named)
         if environment is not None:
             kept[environment] = None
             continue
         hashed[named] = None
-        real = os.path.realpath(named)
+        real = real_path(named)
         if os.path.isfile(real):
             hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
         elif real not in (folder, *roots) and within_any(real, roots):
@@ -127,7 +128,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     all_told = [*told, *map(first_line, hashed)]
     names = looked_for_by(all_told)
     for path in kept_in_home_by(all_told):
-        if within_any(path, roots) or within_any(os.path.realpath(path), roots):
+        if within_any(path, roots) or within_any(real_path(path), roots):
             kept[path] = None
     for path, name, at in dict.fromkeys(_looked_for(names, folder, tuple(hashed), roots)):
         (kept if name in INSTALLED else hashed)[path] = None
@@ -160,7 +161,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
 def started_with(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Path]) -> Loaded:
     """Return what a command of the settings runs or loads: also what is named after its programs, in the folder where
     it starts and in those above. They may write that themselves: it is not in the fingerprint."""
-    roots, folder = [os.path.realpath(each) for each in writable], os.path.realpath(cwd)
+    roots, folder = [real_path(each) for each in writable], real_path(cwd)
     loaded = loaded_by(words, folder, roots)
     above = [at for at in (folder, *map(str, Path(folder).parents)) if within_any(at, roots)]
     places = [os.path.join(at, name) for at in above for name in sorted(named_after(words))]
@@ -375,7 +376,7 @@ def _behind_links(folder: str, roots: Iterable[str]) -> Iterator[str]:
         with unreadable, os.scandir(at) as inside:
             for entry in inside:
                 if entry.is_symlink():
-                    real = os.path.realpath(entry.path)
+                    real = real_path(entry.path)
                     if within_any(real, roots) and real not in roots and not within_any(real, outer):
                         outer.append(real)
                         pending.append(real)

@@ -15,6 +15,7 @@ from .host_file import HostFile
 from .openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, has_openat2, openat2
 from .private_folders import PrivateFolders
 from .programs import check_grant
+from .real_path import real_path
 from .walk import Escape, LinkMet, walk_open
 from .workspace_paths import WHOLE_MACHINE, GrantedRoot, LinkRefused, PrivatePath, WorkspacePath
 
@@ -51,7 +52,7 @@ class WorkspaceRoots:
         self._with_private: set[GrantedRoot] = set()  # the roots in which our own folders lie
         self._unlisted: set[GrantedRoot] = set()
         weakref.finalize(self, _close_all, self._fds)
-        self.root = self._grant(root, writable=os.path.realpath(root) != WHOLE_MACHINE).path
+        self.root = self._grant(root, writable=real_path(root) != WHOLE_MACHINE).path
         self._root = str(self.root)
         write_roots, read_roots = tuple(write_roots), tuple(read_roots)
         for extra in (*write_roots, *read_roots):
@@ -64,7 +65,7 @@ class WorkspaceRoots:
 
     def _grant(self, given: PathLike, *, writable: bool, ours: bool = False) -> GrantedRoot:
         spelled = os.path.abspath(os.path.expanduser(given))
-        real = os.path.realpath(spelled)
+        real = real_path(spelled)
         folder, only = os.path.split(real) if os.path.isfile(real) else (real, "")
         if only and writable:
             what = "sandbox.write_roots:" if self._fds else "workspace directory"

@@ -14,6 +14,7 @@ from ..boundary.host_file import HostFile
 from ..boundary.host_files import ENVIRONMENT, RULE_HOST_FILES, host_files_in, own_data_in
 from ..boundary.programs import within_any
 from ..boundary.protected_names import RULE_PROTECTED
+from ..boundary.real_path import real_path
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
 from ..boundary.sandbox.spec import HostOpener, LazySandbox, Lift, works
 from ..core.dataclass import dataclass
@@ -56,8 +57,8 @@ class CommandRules:
         """Make the rules from the sections `sandbox` and `tools.exec`. Raises ConfigError if a pattern is wrong."""
         return cls(
             profile="unrestricted" if sandbox.backend == "none" else sandbox.profile,
-            readable=tuple(map(os.path.realpath, sandbox.read_roots)),
-            writable=tuple(map(os.path.realpath, sandbox.write_roots)),
+            readable=tuple(map(real_path, sandbox.read_roots)),
+            writable=tuple(map(real_path, sandbox.write_roots)),
             deny=patterns("tools.exec.deny_patterns", denied_patterns(settings)),
             allow=patterns("tools.exec.allow_patterns", settings.allow_patterns),
             restrict_to_workspace=settings.restrict_to_workspace,
@@ -111,7 +112,7 @@ class CommandJudge:
         self._home = os.path.expanduser("~")
         roots = (workspace, *rules.writable)
         folders = [folder or "." for folder in os.environ.get("PATH", "").split(os.pathsep)]
-        real = ((folder, os.path.realpath(folder)) for folder in dict.fromkeys(folders))
+        real = ((folder, real_path(folder)) for folder in dict.fromkeys(folders))
         self._program_folders = tuple(each for each, at in real if not os.path.isabs(each) or within_any(at, roots))
 
     def judge(

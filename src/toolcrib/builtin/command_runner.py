@@ -350,7 +350,7 @@ class CommandRunner:
             outcome.undo = ""
         try:
             found = prepared.spawn.appeared()
-        except OSError as error:
+        except Exception as error:  # the person must learn about it
             log.warning("what a command made was not searched for what other programs run or trust", exc_info=True)
             outcome.notes.append(f"[what it made was not searched for what other programs run or trust: {error}]")
             found = []

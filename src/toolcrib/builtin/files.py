@@ -15,6 +15,7 @@ from pydantic import Field
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.path_judgement import judge_path
 from ..boundary.read_tree import all_below
+from ..boundary.real_path import real_path
 from ..boundary.worker_process import FileBytes
 from ..boundary.workspace import Workspace, identity
 from ..core.context import ToolContext
@@ -305,7 +306,7 @@ class FileTools(JournaledTools):
                 st = self._to_delete(path, args.get("recursive") is True)
         except ToolError as error:
             hides = hidden_below(self._hider, "list_dir", self.ws, ".")
-            if hides is None or not (hides(shown) or hides(os.path.realpath(self.ws.root / shown))):
+            if hides is None or not (hides(shown) or hides(real_path(self.ws.root / shown))):
                 raise
             return f"delete {shown} ({error})"  # what is there is not for the model to know
         if stat.S_ISLNK(st.st_mode):

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ..boundary.process import start
+from ..boundary.real_path import real_path
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
 from ..builtin.command_effects import CommandOutcome, EffectServices
@@ -321,7 +322,7 @@ def key_of(ctx: ToolContext, command: str) -> str:
 
 def _how_to_apply(held: HeldChanges) -> str:
     root = held.roots[0]
-    where = "" if os.path.realpath(os.curdir) == os.path.realpath(root) else f" --workspace {shlex.quote(root)}"
+    where = "" if real_path(os.curdir) == real_path(root) else f" --workspace {shlex.quote(root)}"
     return (
         f"To apply these changes: toolcrib changes apply {held.id}{where}\n"
         f"To drop them:           toolcrib changes discard {held.id}{where}"

@@ -19,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ...core.errors import SandboxUnavailable
 from ..per_process import PerProcess
+from ..real_path import real_path
 from ..spawn import memory_file
 
 _VALID = timedelta(days=365)
@@ -45,7 +46,7 @@ class Authority:
         without such a file: with this authority alone, no other host would be trusted."""
         for path in map(Path, _SYSTEM):
             if path.is_file():
-                return os.path.realpath(path), path.read_bytes() + b"\n" + self.pem
+                return real_path(path), path.read_bytes() + b"\n" + self.pem
         raise SandboxUnavailable("secrets with `egress` need the system's certificate authorities (ca-certificates)")
 
     def context(self, host: str) -> ssl.SSLContext:

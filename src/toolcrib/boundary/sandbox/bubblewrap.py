@@ -17,6 +17,7 @@ from ..mount_points import Mount, mounts, not_bound
 from ..own_devices import own_devices
 from ..process_tree import has_ended
 from ..programs import within_any
+from ..real_path import real_path
 from ..spawn import Spawn, memory_file
 from ..workspace_paths import WHOLE_MACHINE
 from . import seccomp
@@ -109,7 +110,7 @@ class BubblewrapSandbox:
         if layer is not None:
             arguments += layer.arguments()
             layer.protected = guards
-        hidden = [Path(os.path.realpath(path)) for path in self._settings.hidden]
+        hidden = [Path(real_path(path)) for path in self._settings.hidden]
         withheld = [path for path in map(Path, self._withheld.paths()) if not any(map(path.is_relative_to, hidden))]
         bound = [] if layer is not None else self._pins([*withheld, *hidden])
         for guarded in guards:
@@ -212,7 +213,7 @@ class BubblewrapSandbox:
         """Return the workspace, and the granted folders and files that are there, and not there with it: name → the
         real path."""
         granted = self._settings.beside((*self._settings.read_roots, *self._settings.write_roots), self.workspace)
-        real = {os.path.abspath(path): os.path.realpath(path) for path in (*granted, self.workspace)}
+        real = {os.path.abspath(path): real_path(path) for path in (*granted, self.workspace)}
         return {name: path for name, path in real.items() if os.path.lexists(path)}
 
     def _mounts(

@@ -15,6 +15,7 @@ from typing import Literal
 
 from ..descriptors import unreadable
 from ..git_settings import holds_password
+from ..real_path import real_path
 from ..sensitive_names import sensitive_among
 from ..workspace_paths import WHOLE_MACHINE
 from .protected_search import closed_above
@@ -90,7 +91,7 @@ class FoundFiles:
 
     def _without_links(self, found: Iterable[str]) -> tuple[str, ...]:
         """Replace each link by the file or folder that it leads to. One that leads out shows a command nothing."""
-        real = [os.path.realpath(path) if os.path.islink(path) else path for path in found]
+        real = [real_path(path) if os.path.islink(path) else path for path in found]
         inside = {path for path in real if any(path.startswith(f"{root}/") for root in self._roots)}
         return tuple(path for path in inside if not any(str(above) in inside for above in Path(path).parents))
 
@@ -184,7 +185,7 @@ def kept_files(workspace: Path, settings: SandboxSettings) -> FoundFiles:
 
 
 def _roots(workspace: Path, settings: SandboxSettings) -> tuple[str, ...]:
-    granted = map(os.path.realpath, (*settings.read_roots, *settings.write_roots))
+    granted = map(real_path, (*settings.read_roots, *settings.write_roots))
     return tuple(dict.fromkeys(path for path in (str(workspace), *granted) if path != WHOLE_MACHINE))
 
 

@@ -21,6 +21,7 @@ from ...core.text import lazy_regex
 from ..host_file import HostFile
 from ..programs import beneath, links_followed, places_followed, within_any
 from ..protected_names import REPOSITORY, ProtectedName, protected_by
+from ..real_path import real_path
 from .protected_search import (
     DEPTH,
     MAX_FOLDERS,
@@ -123,7 +124,7 @@ class ProtectedPaths:
 
     def is_as_it_was(self, path: str) -> bool:
         """Return whether a path leads where it did before the command. What is doubtful must not have changed."""
-        same = self.existing.get(path) == os.path.realpath(path)
+        same = self.existing.get(path) == real_path(path)
         return same and not (path in self.doubtful and self._is_recent(path))
 
     def is_made(self, base: str, name: str, unsearched: bool, entered: bool = False) -> bool:
@@ -173,7 +174,7 @@ class ProtectedPaths:
     def hold_place(self, path: str) -> None:
         """Protect a link or folder on the way to what other programs run or trust, or a granted folder: it must stay
         there, and lead where it does."""
-        self.existing[path] = os.path.realpath(path)
+        self.existing[path] = real_path(path)
         self.held.add(path)
         if link := os.path.islink(path):
             self.named.add(path)
@@ -201,7 +202,7 @@ class ProtectedPaths:
             above = f"{base}/{(begin := '/'.join(parts[:n]))}"
             if os.path.islink(above):
                 was = self.search.links.get((base, begin))
-                return os.path.realpath(path) if was == os.readlink(above) else above
+                return real_path(path) if was == os.readlink(above) else above
         return path
 
     def keeps(self, path: str) -> bool:
@@ -223,19 +224,19 @@ class ProtectedPaths:
         """Return the entry whose name is a link, or lies behind one, and leads to this path (absolute, without links on
         the way), to a folder around it or to something below it."""
         for target, (link, name) in self.leads.items():
-            if beneath(target, path) or (beneath(path, target) and os.path.realpath(link) == target):
+            if beneath(target, path) or (beneath(path, target) and real_path(link) == target):
                 shown = os.path.relpath(link, self.root) if beneath(path, self.root) else link
                 return ProtectedName(shown, (protected_by(name) or REPOSITORY).reason)
         return None
 
     def _protect(self, base: str, name: str, *, shared: bool = False) -> None:
         path = f"{base}/{name}"
-        real = self.existing[path] = os.path.realpath(path)
+        real = self.existing[path] = real_path(path)
         if _is_granted(name, self.allowed):
             return
         self.named.add(path)
         if real != path:
-            self._pin(os.path.realpath(os.path.dirname(path)))  # a link must not move with its folder
+            self._pin(real_path(os.path.dirname(path)))  # a link must not move with its folder
             if not beneath(self.root, real):
                 self.leads[real] = (path, name)
         for place in () if real == path else places_followed(path):  # it leads there in steps
@@ -278,7 +279,7 @@ _MAX_PLAIN = 4096  # bytes
 
 def _is_harmless(path: str, name: str) -> bool:
     """Return whether a new path is what git puts into every new repository: plain settings, and examples of hooks."""
-    if os.path.realpath(path) != path:
+    if real_path(path) != path:
         return False
     try:
         if name.endswith("hooks"):
@@ -372,7 +373,7 @@ def find_protected_paths(
     for base, name in search.links:  # what would get a protected name because it lies behind a link
         for each in NAMES:
             path = f"{base}/{each}"
-            real = os.path.realpath(path) if each.startswith(f"{name}/") else ""
+            real = real_path(path) if each.startswith(f"{name}/") else ""
             if real and not os.path.lexists(real) and not _is_granted(each, allowed):
                 found.leads[real] = (path, each)
                 if real.startswith(f"{root}/"):
@@ -400,7 +401,7 @@ def protected_behind(roots: Iterable[str], path: str) -> ProtectedName | None:
 def links_of_home(roots: Iterable[str]) -> list[ProtectedPaths]:
     """Return the protected names directly in the person's home, whose shell and programs obey what links there lead
     to. If the home lies in one of these folders, they are found in that one."""
-    home = os.path.realpath(os.path.expanduser("~"))
+    home = real_path(os.path.expanduser("~"))
     return [] if within_any(home, roots) else [_kept_paths(home, home, 0)]
 
 
@@ -408,7 +409,7 @@ def links_now(roots: Iterable[str]) -> list[ProtectedPaths]:
     """Return the protected paths in these folders and in the person's home as they are now, at all depths: to see which
     appear."""
     roots = tuple(roots)
-    forget_links({*roots, os.path.realpath(os.path.expanduser("~"))})
+    forget_links({*roots, real_path(os.path.expanduser("~"))})
     return [*(_kept_paths(root, root, _ANY_DEPTH) for root in roots), *links_of_home(roots)]
 
 

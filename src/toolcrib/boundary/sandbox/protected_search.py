@@ -16,6 +16,7 @@ from ..descriptors import unreadable
 from ..git_index import SETTLED_NS, is_too_large, links_from, names_anything
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
+from ..real_path import real_path
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
 # from, worktrees hold one each (gitrepository-layout(5)).
@@ -159,7 +160,7 @@ class Search:
     def _list_after(self, folder: str) -> _Listed:
         """Return the entries of a folder. If a command has closed it, open it: not through a link that leads out."""
         listed = _list(folder)
-        if listed.closed and folder not in self.closed and beneath(os.path.realpath(folder), self.root):
+        if listed.closed and folder not in self.closed and beneath(real_path(folder), self.root):
             with contextlib.suppress(OSError):
                 os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
             listed = _list(folder)
@@ -170,12 +171,12 @@ class Search:
         lead to is run or trusted, too."""
         if not os.path.isdir(f"{base}/{name}"):
             return
-        inside, pending = [os.path.realpath(f"{base}/{name}")], [name]
+        inside, pending = [real_path(f"{base}/{name}")], [name]
         for folder in pending:
             listed = look(f"{base}/{folder}")
             inner = list(listed.folders)
             for link in listed.links:
-                real = os.path.realpath(f"{base}/{folder}/{link}")
+                real = real_path(f"{base}/{folder}/{link}")
                 if not within_any(real, inside) and not beneath(self.root, real):  # not the whole workspace
                     yield f"{folder}/{link}"
                     inside.append(real)

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..programs import beneath, within_any
+from ..real_path import real_path
 from ..sensitive_names import sensitive_among
 
 SYSTEM_FOLDERS = ("/usr", "/opt", "/nix/store", "/gnu/store")
@@ -66,7 +67,7 @@ def system_arguments() -> list[str]:
     for path, is_dir in _etc():
         if is_dir:
             arguments += ["--ro-bind-try", path, path]
-    zone = os.path.realpath("/etc/localtime")
+    zone = real_path("/etc/localtime")
     if zone.startswith("/usr/") and os.path.isfile(zone):
         arguments += ["--symlink", zone, "/etc/localtime"]
     elif os.path.exists(zone):
@@ -98,7 +99,7 @@ def _etc() -> Iterator[tuple[str, bool]]:
 
 
 def _leads_to(link: str, folders: Iterable[str]) -> bool:
-    return any(beneath(os.path.realpath(link), os.path.realpath(folder)) for folder in folders)
+    return any(beneath(real_path(link), real_path(folder)) for folder in folders)
 
 
 def open_system_files(granted: Iterable[str] = ()) -> list[tuple[int, str]]:
@@ -238,7 +239,7 @@ class ReadableRoots:
         """Bind the target of a link in a folder of PATH: its installation, or else that one file."""
         if self._visible(target) or self._within_workspace(target):
             return
-        real = os.path.realpath(target)
+        real = real_path(target)
         folder = os.path.dirname(real)
         if self._tool_home(folder) is not None:
             self._add_folder(folder)
@@ -269,7 +270,7 @@ class ReadableRoots:
             prefix = os.path.dirname(os.path.dirname(hop))
             if self._within_workspace(hop) or self._visible(hop):
                 continue
-            real = os.path.realpath(prefix)
+            real = real_path(prefix)
             if _is_python(real) and not {real, prefix} & self._open:
                 self._bind(real)
                 self.binds.setdefault(prefix, real)
@@ -280,7 +281,7 @@ class ReadableRoots:
 
     def _bind(self, path: str) -> None:
         if path not in self._open and not self._visible(path) and not self._within_workspace(path):
-            self.binds[path] = os.path.realpath(path)
+            self.binds[path] = real_path(path)
 
     def _bind_installation(self, prefix: str) -> None:
         """Bind an installation; if it is a person's project, or holds secrets, only its folders for programs."""

@@ -14,6 +14,7 @@ from ..host_file import HostFile
 from ..network.settings import Domain
 from ..programs import followed
 from ..proxy.egress_secret import EgressSecret
+from ..real_path import real_path
 from ..workspace_paths import WHOLE_MACHINE
 
 Denied = Callable[[Literal["Read", "Edit"]], Callable[[str], bool] | None]
@@ -129,7 +130,7 @@ class SandboxSettings(Section):
     def beside(self, paths: Iterable[Path], workspace: Path) -> list[Path]:
         """Return those granted paths that lie in no writable folder, nor lead through one. The others are there with
         that folder, and tools could put a link in the place of one."""
-        inside = tuple(f"{name}/" for root in self.writable(workspace) for name in (root, os.path.realpath(root)))
+        inside = tuple(f"{name}/" for root in self.writable(workspace) for name in (root, real_path(root)))
         return [path for path in paths if not any(name.startswith(inside) for name in (str(path), *followed(path)))]
 
     @property

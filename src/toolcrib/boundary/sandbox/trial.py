@@ -20,6 +20,7 @@ from ...core.errors import SandboxUnavailable
 from ..environment import command_environment
 from ..own_files import replace_file
 from ..process import start
+from ..real_path import real_path
 from .spec import Sandbox
 
 _RUN_SECONDS = 20.0
@@ -44,7 +45,7 @@ def try_run(make: Callable[[Path], Sandbox]) -> str:
     """Run a command in a sandbox around a new folder; the command writes there. Return "" if that works, else the
     error text."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-probe-") as name:
-        folder = Path(os.path.realpath(name))
+        folder = Path(real_path(name))
         command = ["/bin/sh", "-c", "echo probe > probe && exit 7"]
         try:
             spawn = make(folder).wrap(command, cwd=folder, env=command_environment(), timeout=5)

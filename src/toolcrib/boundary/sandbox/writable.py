@@ -16,6 +16,7 @@ from ..descriptors import patiently
 from ..host_file import HostFile, both_names
 from ..host_files import host_files_in, own_data_in
 from ..programs import beneath, within_any
+from ..real_path import real_path
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
@@ -43,7 +44,7 @@ def workspace_of(folder: Path, *, whole_machine: bool = False) -> Path:
 
 def check_still_there(workspace: Path) -> None:
     """Raise SandboxUnavailable if something else is now in the place of a workspace (its real path), or above it."""
-    if (now := os.path.realpath(workspace)) != str(workspace):
+    if (now := real_path(workspace)) != str(workspace):
         raise SandboxUnavailable(f"{workspace} leads to {now} now, so commands cannot run there. Start again.")
 
 
@@ -62,8 +63,8 @@ class Writable:
         if not self._allowed:
             return []
         paths = list(map(Path, self._settings.writable(self._workspace)))
-        beside = [os.path.realpath(path) for path in self._settings.beside(paths, self._workspace)]
-        return [Path(real) for real in map(os.path.realpath, paths) if within_any(real, beside)]
+        beside = [real_path(path) for path in self._settings.beside(paths, self._workspace)]
+        return [Path(real) for real in map(real_path, paths) if within_any(real, beside)]
 
     def guards(self, cwd: Path, *, lasting: bool = False) -> list[ProtectedPaths]:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds. They
@@ -88,7 +89,7 @@ class Writable:
         for guard in guards:
             for target, (link, _) in [pair for other in others if other is not guard for pair in other.leads.items()]:
                 if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
-                    guard.hold(HostFile(target, "", place=os.path.realpath(link) != target), shared=False)
+                    guard.hold(HostFile(target, "", place=real_path(link) != target), shared=False)
             for inner in (other.root for other in guards if other.root.startswith(f"{guard.root}/")):
                 guard.hold_place(inner)
 
@@ -147,7 +148,7 @@ class Writable:
         files = [each for each in host_files_in(str(root), own, near) if each.path not in lifted]
         for each in (*files, *own_data_in(str(root))):
             found.hold(each)
-        granted = map(os.path.realpath, self._settings.read_roots)  # the innermost root decides
+        granted = map(real_path, self._settings.read_roots)  # the innermost root decides
         for path in both_names((*self._kept.paths(), *granted)):
             if path.startswith(f"{root}/"):
                 found.hold(HostFile(path, ""), shared=False)

@@ -24,6 +24,7 @@ from ...environment import ALLOWED
 from ...mount_points import mounts
 from ...private_folders import beyond_tools
 from ...programs import beneath, host_environment
+from ...real_path import real_path
 from ...spawn import Spawn
 from ...spawner import spawner
 from ..found_files import withheld_files
@@ -126,10 +127,10 @@ class DockerSandbox:
         changes, asked = self.profile == "workspace-write", self._settings
         granted = [(path, False) for path in asked.read_roots] + [(path, changes) for path in asked.write_roots]
         beside = asked.beside((path for path, _ in granted), self.workspace)
-        binds = {str(path): (os.path.realpath(path), may) for path, may in granted if path in beside and path.exists()}
+        binds = {str(path): (real_path(path), may) for path, may in granted if path in beside and path.exists()}
         binds[str(self.workspace)] = str(self.workspace), changes
         roots = {name: real for name, (real, _) in binds.items()}
-        kept = (*map(os.path.realpath, asked.hidden), *self._withheld.paths())
+        kept = (*map(real_path, asked.hidden), *self._withheld.paths())
         covered = dict.fromkeys(filter(os.path.exists, map(self._withheld.seen_as, kept)))
         above = {str(folder) for path in covered for folder in Path(path).parents}
         inside = tuple(f"{root}/" for root in self._writable.roots())

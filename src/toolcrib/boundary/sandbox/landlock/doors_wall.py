@@ -16,6 +16,7 @@ from pathlib import Path
 from ... import landlock_calls
 from ...descriptors import unreadable
 from ...per_process import PerProcess
+from ...real_path import real_path
 from ...spawn import Spawn
 from ..settings import Profile, SandboxSettings
 from .file_rules import FileRules
@@ -41,7 +42,7 @@ class DoorsWall:
         """Return what to start instead of the command. Raises OSError if it cannot be prepared."""
         ruleset = landlock_calls.create_ruleset(landlock_calls.handled_files(self._rights))
         try:
-            rules = FileRules(ruleset, self._rights, (*map(os.path.realpath, self._hidden), *disk_devices()))
+            rules = FileRules(ruleset, self._rights, (*map(real_path, self._hidden), *disk_devices()))
             with os.scandir("/") as entries:
                 for entry in entries:
                     if not entry.is_symlink():

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ... import landlock_calls
+from ...real_path import real_path
 from ...workspace_paths import WHOLE_MACHINE
 from ..found_files import withheld_files
 from ..readable_roots import KnownRoots, system_paths
@@ -27,7 +28,7 @@ class ReadingRules:
         self._last: tuple[object, float, int] | None = None  # what it is for, until when, and its descriptor
         self._workspace, self._abi = str(workspace), abi
         granted = settings.beside((*settings.read_roots, *settings.write_roots), workspace)
-        self._granted = [os.path.realpath(each) for each in granted]  # once: what they lead to may change
+        self._granted = [real_path(each) for each in granted]  # once: what they lead to may change
         self._hidden = settings.hidden
         self._roots = KnownRoots(workspace)
         self._withheld = withheld_files(workspace, settings)
@@ -36,7 +37,7 @@ class ReadingRules:
 
     def closed(self) -> frozenset[str]:
         """Return the paths that a command may neither read nor change."""
-        return frozenset((*map(os.path.realpath, self._hidden), *self._withheld.paths()))
+        return frozenset((*map(real_path, self._hidden), *self._withheld.paths()))
 
     def add(self, ruleset: int, closed: frozenset[str], path: str, cwd: Path) -> list[str]:
         """Allow reading for a command in this folder with this PATH, and the harmless devices. Return the PATH that
