@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -254,3 +255,18 @@ async def test_halves_of_characters_are_replaced(pipe: Pipe) -> None:
         said = message.result["text"]
         assert said == json.loads(b'"' + text + b'"').encode("utf-8", "replace").decode()
     assert not pipe.rubbish
+
+
+async def test_a_message_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream of a connection that ended waits for the garbage collection, which counts objects, not their sizes."""
+    monkeypatch.setattr(pipes, "MAX_LINE", 8 * 2**20)
+    tracemalloc.start()
+    try:
+        incoming = IncomingMessages(lambda line: None, lambda line: None)
+        for _ in range(9):
+            incoming.data_received(bytes(2**20))
+        assert tracemalloc.get_traced_memory()[0] < 2**20
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(anyio.EndOfStream):
+        await incoming.receive()

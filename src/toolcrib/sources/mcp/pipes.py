@@ -132,7 +132,8 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         try:
             lines = self._lines.feed(data)
         except LineTooLong:
-            self._too_long(self._lines.rest())
+            line, self._lines = self._lines.rest(), Lines(MAX_LINE)  # the rest of this stream lives on for a while
+            self._too_long(line)
             self.end()
             return
         lines = [line for line in lines if line.strip()]
