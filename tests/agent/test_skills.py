@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.agent.prompt import read_text
-from toolcrib.agent.skills import MAX_DESCRIPTION, ReadSkillTool, find_skills, skills_prompt, texts_to_trust
+from toolcrib.agent.skills import MAX_DESCRIPTION, ReadSkillTool, files_of, find_skills, skills_prompt, texts_to_trust
+from toolcrib.boundary.remove_tree import remove_all
 from toolcrib.config import TrustStore
+
+from ..boundary.test_read_tree import nested
 
 GOOD = """---
 name: {name}
@@ -52,6 +55,15 @@ async def test_a_skill_of_the_person_is_offered_and_read(tmp_path: Path) -> None
     assert "scripts/make.py" in text
     assert str(folder) in text
     assert "only these tools" in text
+
+
+def test_a_skill_with_folders_nested_very_deeply_is_read(tmp_path: Path) -> None:
+    skill = write(tmp_path)
+    nested(skill / "deep", 3_000)
+    try:
+        assert files_of(skill) == ["SKILL.md"]
+    finally:
+        remove_all(skill)
 
 
 def test_a_skill_of_the_workspace_waits_for_trust(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Everything below a folder is found, however deep it is, and no link is followed."""
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from toolcrib.boundary.descriptors import LISTED, closing_fd
-from toolcrib.boundary.read_tree import all_below
+from toolcrib.boundary.read_tree import all_below, folders_below
 from toolcrib.boundary.remove_tree import remove_all
 
 
@@ -34,6 +35,22 @@ def test_what_is_below(tmp_path: Path) -> None:
         assert {(path, name) for path, name, _ in all_below(fd)} == {(path, name) for path, name, _ in found}
 
 
+def test_folders_as_os_walk_lists_them(tmp_path: Path) -> None:
+    for name in ("a/b", "c", "left/out"):
+        (tmp_path / "top" / name).mkdir(parents=True)
+    for name in ("a/b/x", "c/x", "y"):
+        (tmp_path / "top" / name).write_text("1")
+    for name, target in (("folder", "a"), ("file", "y"), ("circle", "circle"), ("gone", "no")):
+        (tmp_path / "top" / name).symlink_to(target)
+
+    def listed(walk: Callable[[str], Iterator[tuple[str, list[str], list[str]]]]) -> Iterator[object]:
+        for at, folders, names in walk(str(tmp_path / "top")):
+            folders[:] = sorted(name for name in folders if name != "left")
+            yield at, tuple(folders), sorted(names)
+
+    assert list(listed(folders_below)) == list(listed(os.walk))
+
+
 def test_any_depth_and_no_descriptor_is_left(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     nested(tmp_path / "deep", 3_000)
@@ -44,6 +61,7 @@ def test_any_depth_and_no_descriptor_is_left(tmp_path: Path) -> None:
             assert found[-1][1] == "leaf"
             assert found[-1][2].st_size == 7
             next(all_below(fd))
+        assert len(list(folders_below(str(tmp_path / "deep")))) > 300  # as far as a path may be long
     finally:
         remove_all(tmp_path / "deep")
     assert not before or len(os.listdir("/proc/self/fd")) == before

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import Field
 
 from ..boundary.programs import names_followed, within_any
+from ..boundary.read_tree import folders_below
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..core.dataclass import dataclass
@@ -177,7 +178,9 @@ def left_out(
 def files_of(folder: Path) -> list[str]:
     """Return the files of a skill, at most MAX_FILES; the last entry says how many more there are."""
     found = sorted(
-        os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names
+        os.path.relpath(os.path.join(place, name), folder)
+        for place, _, names in folders_below(folder)
+        for name in names
     )
     more = len(found) - MAX_FILES
     return [*found[:MAX_FILES], f"and {more} more"] if more > 0 else found

@@ -1,4 +1,5 @@
-"""Go through everything below an open directory, at any depth, and never through a link."""
+"""Go through everything below a directory, at any depth, and never through a link. `os.walk` and `os.fwalk` recurse in
+Python 3.11."""
 
 from __future__ import annotations
 
@@ -40,6 +41,27 @@ def all_below(top: int) -> Iterator[tuple[int, str, os.stat_result]]:
                     names = os.listdir(here)
     finally:
         os.close(here)
+
+
+def folders_below(top: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield each directory, from the top down, with the names of the directories (and links to some) and of the other
+    entries in it. Names that are taken from the first list are passed over. What cannot be read is left out."""
+    pending = [os.fspath(top)]
+    while pending:
+        at = pending.pop()
+        folders: dict[str, bool] = {}
+        names: list[str] = []
+        with unreadable, os.scandir(at) as entries:
+            for entry in entries:
+                is_folder = False
+                with unreadable:  # a link in a circle
+                    is_folder = entry.is_dir()
+                if is_folder:
+                    folders[entry.name] = entry.is_symlink()
+                else:
+                    names.append(entry.name)
+        yield at, (listed := list(folders)), names
+        pending += [os.path.join(at, name) for name in reversed(listed) if not folders[name]]
 
 
 def _instead(fd: int, name: str) -> int:

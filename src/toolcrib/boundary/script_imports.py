@@ -12,6 +12,7 @@ from pathlib import Path
 from ..core.text import lazy_regex
 from .host_file import shadows_of
 from .own_files import beginning_of
+from .read_tree import folders_below
 
 MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
 MAX_BYTES = 4 << 20  # the same for one file
@@ -166,6 +167,6 @@ def text_of(path: str, most: int = MAX_BYTES) -> str:
 
 
 def files_in(folder: str) -> Iterator[str]:
-    for at, folders, names in os.walk(folder):
+    for at, folders, names in folders_below(folder):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
         yield from (os.path.join(at, name) for name in sorted(names))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..boundary.copy_tree import Links, copy_tree
 from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.read_tree import folders_below
 from ..boundary.remove_tree import remove_all
 from .change_list import Op
 from .command_layer import LayerRoot
@@ -72,7 +73,7 @@ def _looked(path: Path) -> tuple[Entry, tuple[tuple[str, Entry], ...]]:
     entry = Entry.of(path.lstat())
     found: list[tuple[str, Entry]] = []
     if entry.kind == "dir":
-        for here, folders, files in os.walk(path):
+        for here, folders, files in folders_below(path):
             for name in (*folders, *files):
                 full = os.path.join(here, name)
                 found.append((os.path.relpath(full, path), Entry.of(os.lstat(full))))

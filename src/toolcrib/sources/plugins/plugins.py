@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...boundary.programs import search_path
+from ...boundary.read_tree import folders_below
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError, OutsideWorkspace, ToolcribError, ToolDefinitionError
 from ...core.homes import config_home, data_home, state_home
@@ -245,7 +246,7 @@ class Plugins:
 
 def _linked(folder: str) -> Iterator[str]:
     """Yield every link in a folder and below it."""
-    for at, folders, files in os.walk(folder):
+    for at, folders, files in folders_below(folder):
         yield from (path for name in (*folders, *files) if os.path.islink(path := os.path.join(at, name)))
 
 
