@@ -535,6 +535,18 @@ async def test_input_for_a_shell_is_judged_and_shown_from_the_folder_that_it_was
         await bench("exec_session", action="kill", session_id=session)
 
 
+async def test_a_question_about_input_says_that_the_shell_may_be_in_another_folder(bench: Bench) -> None:
+    """So a yes that was given before another input does not count after it."""
+    tool, session = bench.tool("exec_session"), await begin(bench, "bash")
+    given = {"action": "write", "session_id": session, "input": "rm -r build\n"}
+    assert tool.preview is not None
+    before = str(tool.preview(given, CALLER))
+    await bench("exec_session", action="write", session_id=session, input="cd src\n")
+    after = str(tool.preview(given, CALLER))
+    assert "another folder" not in before and "(it got input 1 times before: it may be in another folder now)" in after
+    await bench("exec_session", action="kill", session_id=session)
+
+
 async def one_has_ended(bench: Bench) -> None:
     """Wait until the list of sessions says so of one."""
     async with asyncio.timeout(60):

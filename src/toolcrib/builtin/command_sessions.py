@@ -41,6 +41,8 @@ class CommandSession:
     """Whether hosts were opened to it."""
     brings_in: bool = False
     """Whether what it prints may come from the network, by its command or its input."""
+    inputs: int = 0
+    """How often it got input: a shell may then be in another folder, and its names may mean something else."""
     held_back: bool = False
     """Whether it said that something was refused, in output that was read already."""
     read_only: str = ""

@@ -259,6 +259,7 @@ class ShellTools:
             if not session.process.write((input or "").encode("utf-8", "replace"), end=end_input):
                 state = "has ended" if session.process.done else "takes no input now (stdin is closed or full)"
                 raise ToolError(f'Session {session.id} {state}. Read what it printed with action "read".')
+            session.inputs += 1
             session.brings_in = session.brings_in or self._judged.brings_in(input or "")
         elif action == "kill":
             session.process.kill()
@@ -391,7 +392,9 @@ class ShellTools:
             if session.id == args.get("session_id"):
                 text += f", to what runs: {short(session.command, 600)}"
                 if typed and runs_a_shell(session.command):
-                    does = self._runner.what_it_does(typed, session.cwd)
+                    if session.inputs:
+                        does = f"\n(it got input {session.inputs} times before: it may be in another folder now)"
+                    does += self._runner.what_it_does(typed, session.cwd)
         return f"{text}\n{short(typed)}{does}" if typed else text
 
 
