@@ -405,6 +405,18 @@ def test_a_damaged_content_is_not_restored(room, damaged):
     assert (room.root / "a").read_bytes() == b"new"
 
 
+def test_large_changes_and_many_short_processes_are_cleaned_too(room, monkeypatch):
+    monkeypatch.setattr("toolcrib.record.journal._PRUNE_EVERY", 10)
+    monkeypatch.setattr("toolcrib.record.journal.JOURNAL_QUOTA", 4 << 20)
+    for n in range(9):  # of which each counts as three
+        room.journal.write("large", bytes([n]) * (2 << 20), call_id=f"large{n}")
+    assert room.state.sizes()["journal"] < 14 << 20
+    monkeypatch.setattr("toolcrib.record.journal.JOURNAL_QUOTA", 100)
+    for n in range(100):
+        Journal(room.state, room.ws, sync=False).write("small", bytes([n]) * 50, call_id=f"small{n}")
+    assert len(room.journal.changes()) < 90
+
+
 @pytest.mark.parametrize("kept", ["", ".", "..", "trash", "trash/..", "trash/../../x/y", "OTHER", "OTHER/file"])
 def test_a_damaged_row_leads_nowhere_else(room, tmp_path, kept):
     other = tmp_path / "other"

@@ -27,7 +27,7 @@ from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
 
 _MAX_DIRECTORIES = 100  # made for one file; more are a mistake or an attack
 LINK_LIMIT = 64 * 2**20  # for larger files, a hard link to the same inode is made if possible
-_PRUNE_EVERY = 256  # changes between two checks of the quota
+_PRUNE_EVERY = 256  # changes between two checks of the quota; a MiB that is kept counts as one, too
 
 
 class Journal:
@@ -49,7 +49,7 @@ class Journal:
         self.table = ChangeTable(folder)
         self.images = BeforeImages(folder)
         self._sync, self._commands = sync, commands
-        self._since_prune = 0
+        self._since_prune = secrets.randbelow(_PRUNE_EVERY)  # processes that make few changes check it, too
 
     # Changing
 
@@ -96,7 +96,7 @@ class Journal:
             self.images.forget(kept)
             raise
         self.table.done(number, undoes)
-        self.prune_sometimes()
+        self.prune_sometimes(staged.before.st_size if staged.before is not None else 0)
         return staged.identity
 
     def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> None:
@@ -158,7 +158,7 @@ class Journal:
                 remove_entry(target.parent)
                 raise
         self.table.done(number, undoes)
-        self.prune_sometimes()
+        self.prune_sometimes(st.st_size)
         return target
 
     def trash_path(self, name: str) -> Path:
@@ -208,9 +208,9 @@ class Journal:
         """Close the database. It opens again when needed."""
         self.table.close()
 
-    def prune_sometimes(self) -> None:
-        """Count a change; after many changes, delete entries that are too old or over the quota."""
-        self._since_prune += 1
+    def prune_sometimes(self, kept: int = 0) -> None:
+        """Count a change that keeps so many bytes; after many, delete entries that are too old or over the quota."""
+        self._since_prune += 1 + (kept >> 20)
         if self._since_prune >= _PRUNE_EVERY:
             from .pruning import prune_journal
 
