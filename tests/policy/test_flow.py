@@ -166,6 +166,7 @@ def test_reading_what_a_server_sent(sent: Any, read: Labels | None) -> None:
         ("post", {"url": "collect.evil.example:8000"}),
         ("post", {"url": "https://collect.evil.example\\@corp.example/"}),
         ("post", {"url": "https://ｃollect.evil.example/"}),
+        ("post", {"url": "https://collect。evil｡example/"}),
         ("post", {"url": "https://mirror.example/?to=https://collect.evil.example/other"}),
         ("post", {"url": "https://mirror.example/?to=https%3A%2F%2Fcollect.evil.example%2Fother"}),
         ("post", {"url": "https%3a//collect.evil.example"}),

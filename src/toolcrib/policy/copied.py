@@ -124,7 +124,7 @@ def folded(text: str) -> str:
     """Return the text in the form for comparison: lower case, single blanks, plain letters for wide ones, no invisible
     signs."""
     if not text.isascii():  # a model that reads `evil.ex<soft hyphen>ample` writes it without the hyphen
-        text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+        text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).replace("。", ".")  # a dot in the name of a host
     return " ".join(text.casefold().split())
 
 
