@@ -66,7 +66,7 @@ def of_options(call: SortedWords) -> Iterator[Effect]:
             said = f"has an option that is not known to be harmless ({name})"
             yield Effect("unknown", None, said, "shell:unknown-option")
     for name, word in call.odd:
-        yield from _of_unlisted(name, word)
+        yield from of_unlisted(name, word)
 
 
 _WRITES = lazy_regex(r"-[oO]|-(?=[\w-]*(?:out|log(?!ical)|save|dump|dest|write|report|trace|jar|cache|stderr))[\w-]+")
@@ -89,7 +89,7 @@ def _names_program(name: str) -> bool:
     )
 
 
-def _of_unlisted(name: str, word: Word) -> Iterator[Effect]:
+def of_unlisted(name: str, word: Word) -> Iterator[Effect]:
     """Yield what the value of an option shows whose program does not list it: the option's name says what it is for."""
     if _names_program(name):
         yield from of_program_word(word)

@@ -88,10 +88,12 @@ curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --rem
   --upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data \
   --data-raw= -F= --form= -K=read --config=read -E=read --cert=read --key=read --cacert= --capath= -b=maybe -c=write \
   -D=write -n!secret --netrc!secret --unix-socket= --abstract-unix-socket= -x=network --proxy=network \
-  --url-query=data --variable=data --write-out=data -w=data --proto-default= \
+  --url-query=data --variable=data --write-out=data -w=data --proto-default= --libcurl=write \
+  --hsts=write --alt-svc=write --ssl-sessions=write \
   --connect-to=network --resolve=network --url=url -H=data --header=data -A= -e= -u= -U= -X= --request= -m= -r= \
   -C= -z= -Q= -P= -y= -Y= -t= -LsSfkIivgGNRla | roles@curl
 wget wget2 | url* | -O=write --output-document=write -o=write -a=write -P=write --directory-prefix=write -i=read \
+  --hsts-file=write --warc-file=write \
   --post-file=send --body-file=send -e=unknown --execute=unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= -R= \
   -D= -I= -X= -B=url --spider | roles@wget
 aria2c axel httpie http https xh lynx w3m links elinks youtube-dl yt-dlp httrack | url* | -d=write -i=read \

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....core.text import lazy_regex
 from ..parts import Effect, Word
-from ..roles import choices, of_role, plain
+from ..roles import choices, of_role, of_unlisted, plain
 from ..sorting import cut, literal
 from .program_spec import SortedWords
 
@@ -28,6 +28,9 @@ def curl(call: SortedWords) -> Iterator[Effect]:
                 yield from of_role("send", name)
     for word in call.values("-T", "--upload-file"):
         yield from (Effect("send", each) for each in choices(word))
+    for word in call.values("-w", "--write-out"):
+        for name in re.findall(r"%output\{(?:>>)?([^}]*)", "".join(part or "" for part in word.parts)):
+            yield Effect("write", literal(name))
     if call.values("--proto-default"):
         yield from (Effect("read", word) for word in call.operands)
     for word in call.values("--unix-socket", "--abstract-unix-socket"):
@@ -39,8 +42,9 @@ def curl(call: SortedWords) -> Iterator[Effect]:
 def wget(call: SortedWords) -> Iterator[Effect]:
     if not call.has("-O", "--output-document", "--spider"):
         yield Effect("create", next(iter(call.values("-P", "--directory-prefix")), literal("./x")))
-    for word in call.values("-e", "--execute"):
-        yield from of_role("maybe", cut(word, word.start.find("=") + 1))
+    for word in call.values("-e", "--execute"):  # `post_file=x` is `--post-file=x`
+        name = word.start.partition("=")[0]
+        yield from of_unlisted(f"--{name.strip()}", cut(word, min(len(name) + 1, len(word.start))))
 
 
 def copy(call: SortedWords) -> Iterator[Effect]:
