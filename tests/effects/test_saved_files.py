@@ -149,6 +149,20 @@ def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
     assert set(after) - set(before) == {"elsewhere", "new"}
 
 
+def test_the_undo_history_keeps_its_limit_where_commands_rewrite_much(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.record.journal.JOURNAL_QUOTA", 4 << 20)
+    monkeypatch.setattr("toolcrib.record.journal._PRUNE_EVERY", 20)
+    monkeypatch.setattr(room.journal, "_since_prune", 0)
+    for n in range(12):
+        (room.root / "large").write_bytes(bytes([n]) * (4 << 20))
+        saved = room.saver.save()
+        (room.root / "large").unlink()
+        assert "it deleted or changed 1 file" in room.saver.outcome(saved, CTX).undo
+    assert room.journal.folder.sizes()["trash"] < 30 << 20
+
+
 def test_commands_are_undone_one_after_the_other(room: Room) -> None:
     """What an undo brings back is another file, but the one that the command before it left."""
     (room.root / "a").write_text("0")

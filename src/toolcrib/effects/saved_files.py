@@ -147,7 +147,7 @@ class FileSaver:
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
         call = ctx.call_id or "exec"
-        kept = folders = 0
+        kept = size = folders = 0
         problem = saved.why
         looked: dict[str, str] = {}
         for path, mode in [*saved.folders.items()]:  # the outer ones first: undo takes the newest change back first
@@ -161,7 +161,9 @@ class FileSaver:
             names[keys[path]] -= 1
             try:
                 hidden = self._in_the_way(os.path.dirname(path), looked)
-                kept += self._keep(path, keys[path], call, ctx.session_id, bool(hidden), names[keys[path]] > 0)
+                if self._keep(path, keys[path], call, ctx.session_id, bool(hidden), names[keys[path]] > 0):
+                    kept += 1
+                    size += _size(keys[path])
             except (OSError, ToolcribError) as error:
                 problem = str(error)
         for path in {way for way in looked.values() if way}:  # the newest changes: undo takes them back first
@@ -175,7 +177,7 @@ class FileSaver:
             outcome.undo = (
                 f"(it deleted or changed {' and '.join(what)}; `toolcrib undo {call}` brings back what was there{stay})"
             )
-            self._journal.prune_sometimes()
+            self._journal.prune_sometimes(size)
         elif made:
             outcome.undo = f"(undo does not cover the {_files(made)} that it made)"
         self._running.pop(id(saved), None)
@@ -385,6 +387,11 @@ def _files(count: int) -> str:
 def _key(st: os.stat_result) -> Key:
     """Return a name that changes with the content of a file."""
     return "-".join(f"{number:x}" for number in (*identity_of(st), st.st_ctime_ns))
+
+
+def _size(key: Key) -> int:
+    """Return the bytes of a file that is saved under a name."""
+    return int(key.split("-")[-2], 16)
 
 
 def _identity(key: Key) -> str:
