@@ -9,13 +9,16 @@ import socket
 import threading
 import time
 from itertools import pairwise
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 
 from toolcrib.boundary.network.strangers import (
     MAX_DESCRIPTORS,
     MAX_STRANGERS,
+    MAX_UNREAD,
     PIECE,
     SHARE,
     AutoHTTPProtocol,
@@ -149,3 +152,36 @@ def test_the_usual_limit_of_descriptors_is_raised(
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: found.append(limits))
     raise_descriptors()
     assert found == ([] if after is None else [after])
+
+
+def test_answers_that_the_clients_of_one_token_do_not_read_are_limited() -> None:
+    strangers, half = Strangers(), MAX_UNREAD // 2
+    for port in (1, 2, 3):
+        strangers.passed(("::1", port), "one", 9)
+    strangers.passed(("::1", 4), "other", 9)
+    assert [strangers.waits(("::1", port), half) for port in (1, 2, 3, 4)] == [True, True, False, True]
+    strangers.waits(("::1", 3), 0)  # it was ended
+    strangers.waits(("::1", 1), 0)  # it was read
+    assert strangers.waits(("::1", 3), half)
+    assert not strangers.waits(("::1", 1), half)
+
+
+async def test_a_connection_with_too_much_that_is_not_read_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.boundary.network.strangers.MAX_UNREAD", 2**20)
+
+    async def much(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(2**24)})
+
+    web = uvicorn.Server(uvicorn.Config(much, http=Strangers().protocol(), lifespan="off", log_config=None))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        working = asyncio.create_task(web.serve(sockets=[listener]))
+        try:
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            read = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+        finally:
+            web.should_exit = True
+            await working
+    assert 0 < len(read) < 2**24  # what was on its way comes, the rest is gone

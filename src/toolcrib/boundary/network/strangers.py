@@ -22,6 +22,10 @@ STRANGER_SECONDS = 15.0
 """How long a connection may take to send its first request with a token."""
 MAX_DESCRIPTORS = 65_536
 
+MAX_UNREAD = 128 * 2**20
+"""How many bytes of answers may wait because the clients of one token do not read them. With more, the connection on
+which they come ends."""
+
 MAX_LINES = 64
 """More lines at once are read in pieces. A chunk of one byte is two lines, and takes as long as one of 64 KiB."""
 PIECE = 1_024
@@ -99,6 +103,8 @@ class Strangers:
         """Whose each other connection is: the token that used it last."""
         self._count: Counter[str] = Counter()
         """How many connections each token has."""
+        self._unread: dict[Peer, int] = {}
+        """How many bytes of answers wait on each connection that is not read."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -132,6 +138,17 @@ class Strangers:
         peer = _peer(client)
         return None if peer is None else self._known.get(peer)
 
+    def waits(self, client: object, size: int) -> bool:
+        """Note how many bytes of answers a client has not read. Returns whether its token may have so many."""
+        peer = _peer(client)
+        if peer is None:
+            return True
+        self._unread[peer] = size
+        if not size:
+            del self._unread[peer]
+        holder = self._known.get(peer)
+        return sum(size for each, size in self._unread.items() if self._known.get(each) == holder) <= MAX_UNREAD
+
     def gone(self, client: object) -> None:
         """Forget a connection."""
         peer = _peer(client)
@@ -162,7 +179,17 @@ class Strangers:
                 self.holder = strangers.holder_of(self._peername)
                 super().data_received(data)
 
+            def pause_writing(self) -> None:
+                super().pause_writing()
+                if not strangers.waits(self._peername, self.transport.get_write_buffer_size()):
+                    self.transport.abort()
+
+            def resume_writing(self) -> None:
+                strangers.waits(self._peername, 0)
+                super().resume_writing()
+
             def connection_lost(self, exc: Exception | None) -> None:
+                strangers.waits(self._peername, 0)
                 strangers.gone(self._peername)
                 super().connection_lost(exc)
 
