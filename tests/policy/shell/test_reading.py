@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -496,6 +497,15 @@ def test_what_is_left_of_a_shared_input_is_not_known() -> None:
     ):
         assert ["cat", None] in [argv(command) for command in read(text).commands], text
     assert last("echo a/etc/passwd | xargs cat") == ["cat", "a/etc/passwd"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a[$(" * 22 + "ls" + ")]" * 22, "echo " + ("$((ls " * 11 + " b) | cat)" * 11 + " ") * 40]
+)
+def test_what_is_read_in_a_second_way_is_read_twice_and_not_twice_at_each_level(text: str) -> None:
+    begun = time.process_time()
+    assert read(text).commands
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(

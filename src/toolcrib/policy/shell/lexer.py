@@ -32,13 +32,14 @@ CONTINUED = lazy_regex(r"[$\[{!}]\\\n\S|\w\\\n[\w=+\[{}(-]|[|&;<>]\\\n[|&;<>(-]"
 class Lexer(Scanner):
     """A reader of words. After every method `i` is at the end of what it read. Raises `Unsure`."""
 
-    __slots__ = ("documents", "pending")
+    __slots__ = ("documents", "pending", "refused")
     documents: int
 
     def __init__(self, text: str, outer: Scanner | None = None, posix: bool = False) -> None:
         super().__init__(text, outer, posix)
         self.documents = 0  # the number of lines after which here-documents were read
         self.pending: list[tuple[Redir, str, bool, bool]] = []  # here-documents: redirection, delimiter, quoted, tabs
+        self.refused: set[int] = set()  # where no arithmetic and no subscript begins: what is in it is tried once
 
     def body(self, *stops: str) -> tuple[Item, ...]:
         """Return the statements up to one of the closing words or a parenthesis."""
@@ -261,6 +262,8 @@ class Lexer(Scanner):
 
         Dash takes all that begins so for arithmetic, and the first `))` for its end, also in quotes.
         """
+        if at in self.refused:
+            return None
         start, pending = self.i, list(self.pending)
         self.i = at
         pieces = self.arithmetic(semicolons)
@@ -268,6 +271,7 @@ class Lexer(Scanner):
             self.i += 1
             return pieces
         self.i, self.pending = start, pending
+        self.refused.add(at)
         self.doubts.append(Unsure("this is arithmetic or a subshell", self.s[at : at + 30], "shell:pattern"))
         return None
 

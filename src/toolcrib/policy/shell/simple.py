@@ -126,7 +126,7 @@ class CommandLexer(Lexer):
     def assignment(self) -> Assign | None:
         """Return the assignment at this place, or None."""
         match = _ASSIGN.match(self.s, self.i)
-        if match is None:
+        if match is None or match.end() in self.refused:
             return None
         start = self.i
         name, op = match.groups()
@@ -135,8 +135,9 @@ class CommandLexer(Lexer):
         if op == "[":
             self.bash_only(match.group())
             subscript = self.subscript()
-            match = re.compile(r"\+?=").match(self.s, self.i)
+            begin, match = match.end(), re.compile(r"\+?=").match(self.s, self.i)
             if match is None:
+                self.refused.add(begin)
                 self.i = start
                 return None
             op = match.group()
