@@ -31,7 +31,7 @@ from toolcrib.record.spill import Spill
 from toolcrib.record.state import StateFolder
 from toolcrib.record.undoing import undo
 
-from ..waiting import end_time_of_commands, until
+from ..waiting import end_time_of_commands, until, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the default sandbox is for Linux")
 
@@ -326,6 +326,19 @@ async def test_protected_names_that_appear_go_to_the_trash(boxed: Bench) -> None
     assert (boxed.root / "a").read_text() == "ok\n"
     assert "[.mcp.json, .vscode moved to the trash" in output.for_llm
     assert not output.is_error
+
+
+async def test_they_go_before_the_workspace_is_closed_though_the_owner_of_the_session_is_gone(tmp_path: Path) -> None:
+    """A server that ends first loses the connection, and so the owner."""
+    bench = Bench(tmp_path)
+    move = bench.trash.__call__
+    bench.runner._move_to_trash = lambda *given, **named: (time.sleep(0.3), move(*given, **named))
+    (bench.root / "do.sh").write_text("mkdir .vscode; touch .vscode/tasks.json; exec sleep 60")
+    assert not (await bench("exec", command="bash do.sh", background=True)).is_error
+    wait_until(lambda: (bench.root / ".vscode/tasks.json").exists())
+    bench.shell.sessions.end_of(CALLER.session_id)
+    bench.close()
+    assert [path for path, _ in bench.trash.moved] == [".vscode"]
 
 
 async def test_they_go_though_one_is_a_link_that_nothing_can_follow(boxed: Bench) -> None:

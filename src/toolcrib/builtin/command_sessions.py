@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_SESSIONS = 8  # of an agent session
 MAX_SESSIONS_IN_ALL = 64
 IDLE_SECONDS = 1800.0  # an idle session is ended after this time
+_LOOK_SECONDS = 60.0  # at the end of all: a command may have made thousands of files that must go
 
 
 @dataclass
@@ -77,6 +78,7 @@ class Sessions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sessions: dict[str, CommandSession] = {}
+        self._unseen: dict[str, CommandSession] = {}  # those after which the workspace was not looked over yet
         self._closed = False
         # places that are reserved and not used yet, by owner and caller
         self._coming: Counter[tuple[str | None, str | None]] = Counter()
@@ -121,11 +123,18 @@ class Sessions:
         with self._lock:
             closed = self._closed
             if not closed:
-                self._sessions[session.id] = session
+                self._sessions[session.id] = self._unseen[session.id] = session
         session.touch()
-        session.process.when_done(lambda: threading.Thread(target=session.end, daemon=True).start())
+        session.process.when_done(lambda: threading.Thread(target=self._end, args=(session,), daemon=True).start())
         if closed:  # `close` ran while this command was starting
             session.process.kill()
+
+    def _end(self, session: CommandSession) -> None:
+        try:
+            session.end()
+        finally:
+            with self._lock:
+                self._unseen.pop(session.id, None)
 
     def get(self, owner: str | None, name: str) -> CommandSession:
         """Return a session of this owner. A session of another owner counts as unknown."""
@@ -161,12 +170,13 @@ class Sessions:
         return [session for session in self._sessions.values() if session.owner == owner]
 
     def close(self) -> None:
-        """End all sessions."""
+        """End all sessions, and wait until the workspace was looked over after each, also after those whose owner is
+        gone: from then on it is closed."""
         with self._lock:
             self._closed = True
-            sessions, self._sessions = [*self._sessions.values()], {}
+            sessions, self._sessions = [*self._unseen.values()], {}
         for session in sessions:
             session.process.kill()
         for session in sessions:
             session.process.end(5.0)
-            session.looked_over.wait(5.0)
+            session.looked_over.wait(_LOOK_SECONDS)
