@@ -837,3 +837,20 @@ async def test_a_yes_is_for_the_judgement_that_the_question_showed(world):
     assert refused.error_kind == "denied" and "it deletes .venv" in refused.for_llm
     assert (await here.registry.execute("clean", {}, ToolContext())).for_llm == "done"
     assert [request.reason for request in seen] == ["it deletes build", "it deletes .venv"]
+
+
+async def test_input_for_a_running_command_is_approved_once(world):
+    """The same text does something else after `cd`."""
+    seen = []
+    made = world(approver=door(Decision(True, scope="session"), seen))
+
+    @tool(category="shell", command_argument="input")
+    def feed(input: str) -> str:  # noqa: A002
+        """Give input."""
+        return "fed"
+
+    made.registry.register(feed)
+    for _ in range(2):
+        output = await made.registry.execute("feed", {"input": "rm -r build\n"}, ToolContext(session_id="s"))
+        assert output.for_llm == "fed"
+    assert [request.scopes for request in seen] == [("once",), ("once",)]

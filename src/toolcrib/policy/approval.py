@@ -335,8 +335,10 @@ class ApprovalService:
 
     def _scopes(self, request: Call, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
         """Return the scopes that an approval may have. Only a line that is shown complete and unchanged can become a
-        rule, and only for a call of nobody in particular: a rule would hold for every caller."""
-        if (asked_by or "").startswith("labels:") or not what_is_covered(request.tool, line):
+        rule, and only for a call of nobody in particular: a rule would hold for every caller. Input for a running
+        command is asked about each time: the same text may mean something else later."""
+        each_time = request.tool.command_argument == "input" or (asked_by or "").startswith("labels:")
+        if each_time or not what_is_covered(request.tool, line):
             return ("once",)
         scopes: list[Scope] = ["once"] if SHARED in request.ctx.metadata else ["once", "session"]
         if asked_by is None and request.ctx.caller is None and self.remember is not None and line and readable:
