@@ -106,6 +106,21 @@ def test_a_record_that_is_too_large_loses_its_oldest_calls_and_the_file_shrinks(
     assert apply(path, RecordSettings(0, 1_000_000)).rows == 0
 
 
+def test_large_requests_push_no_calls_out(path):
+    record(path, [0] * 50)
+    approvals = Approvals(path)
+    for number in "12":
+        approvals.add({
+            "id": number, "call_id": "c", "tool": "t", "category": "shell", "arguments": "ä" * 1_000_000,
+            "preview": "x" * 1_000_000, "reason": "", "digest": number, "created": time.time(),
+            "expires": time.time() + 60,
+        })  # fmt: skip
+    approvals.close()
+    assert path.stat().st_size > 5_000_000
+    assert apply(path, RecordSettings(0, 1_000_000)).rows == 0
+    assert len(rows(path)) == 50
+
+
 def test_a_dry_run_only_says(path):
     record(path, [400] * 5 + [0])
     assert apply(path, RecordSettings(), dry_run=True).rows == 5
