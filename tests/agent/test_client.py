@@ -260,6 +260,13 @@ async def test_pings_do_not_hide_a_silence() -> None:
     assert time.monotonic() - start < 10
 
 
+async def test_an_error_that_never_ends_is_reported() -> None:
+    async with provider(Answer(status=400, headers={"content-type": "text/plain"}, pings=True)) as server:
+        async with asyncio.timeout(10):
+            with pytest.raises(ModelError, match="answered 400: : ping"):
+                await ask(model(server, idle=0.3))
+
+
 async def test_the_time_of_a_slow_reader_is_no_silence() -> None:
     async with provider(Answer(chat_reply())) as server:
         asked = model(server, idle=100)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -162,10 +162,12 @@ class HttpModel:
         if response.is_success and ("event-stream" in kind or "json" in kind or not kind):
             return
         body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > MAX_ERROR:
-                break
+        with suppress(TimeoutError):  # what has come by then is enough
+            async with asyncio.timeout(self._idle):
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > MAX_ERROR:
+                        break
         if not response.is_success:
             text = self._shown(bytes(body[:MAX_ERROR]).decode("utf-8", "replace"))  # before it is cut
             raise error_of(response.status_code, text, response.headers, f"{self.name} at {self._url}", self._key)
