@@ -168,23 +168,34 @@ def test_undo_rewind_fork_and_mode(cli: Cli, script: Callable[..., str]) -> None
     terminal.sendline("/rewind 4")
     terminal.expect_exact("back before message 4")
     assert (cli.work / "a.txt").read_text() == "alpha\n"
+    terminal.sendline("/resume none")
+    terminal.expect_exact("there is no session 'none'")
     terminal.sendline("/exit")
     terminal.expect_exact("(session ")
     shown = done.stdout
-    done = cli("chat", "-c", stdin=f"/fork\nthree\n/resume {first}\n/resume none\n")
+    done = cli("chat", "-c", stdin=f"/fork\nthree\n/resume {first}\n")
     assert "4  again" in shown
-    assert "there is no session 'none'" in done.stderr
+    assert "only a person at a terminal may go on with another session" in done.stderr
     assert len(cli.json("sessions", "--json")) == 3  # the session, what it was before the rewind, the fork
 
 
 def test_another_model_and_a_shorter_history(cli: Cli, script: Callable[..., str], tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text(json.dumps([{"text": "unused"}, {"text": "From the other."}, {"text": "A summary."}]))
-    lines = f"one\n/model scripted:{other}\n/model nope\ntwo\n/compact\n/model\n"
-    done = cli("chat", "--model", script({"text": "First."}), stdin=lines)
-    assert "From the other." in done.stdout
-    assert "'nope' is not the name of a model" in done.stderr
-    assert done.stdout.rstrip().endswith(f"model: scripted:{other}")
+    done = cli("chat", "--model", script({"text": "First."}), stdin=f"one\n/model scripted:{other}\n/model\n")
+    assert "only a person at a terminal may choose another model" in done.stderr
+    assert str(other) not in done.stdout
+    terminal = cli.at_terminal("chat", "-c", env={"TERM": "dumb"})
+    for line, said in (
+        (f"/model scripted:{other}", "model: scripted:"),
+        ("/model nope", "'nope' is not the name of a model"),
+        ("two", "From the other."),
+        ("/compact", "/compact"),
+        ("/exit", "(session "),
+    ):
+        terminal.expect("\n> ")
+        terminal.sendline(line)
+        terminal.expect_exact(said)
     assert cli.json("sessions", "--json")[0]["model"] == f"scripted:{other}"
 
 

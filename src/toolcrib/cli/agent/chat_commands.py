@@ -100,6 +100,7 @@ def show_last(talk: Conversation, number: int = 1) -> None:
 
 async def _model(talk: Conversation, name: str) -> None:
     if name:
+        _by_person("choose another model; start with --model")
         await talk.agent.use_model(name)
         await talk.session.do(talk.session.set_model, name)
     names = [model.name for model in talk.agent.models]
@@ -152,6 +153,7 @@ async def _sessions(talk: Conversation, about: str) -> None:
 async def _resume(talk: Conversation, session_id: str) -> None:
     if not session_id:
         raise Usage("/resume ID; /sessions lists them")
+    _by_person("go on with another session; start with --session")
     await talk.switch(await talk.session.do(talk.agent.session, session_id))
 
 
