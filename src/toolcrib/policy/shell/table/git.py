@@ -69,6 +69,10 @@ def git_listed(call: SortedWords) -> Iterator[Effect]:
 _LISTING = words("--list -l --contains --no-contains --merged --no-merged --points-at -n")
 
 
+def _is_short_for(option: str, full: str) -> bool:
+    return len(option) > 3 and full.startswith(option)
+
+
 def git_config(call: SortedWords) -> Iterator[Effect]:
     """git config: reading prints; writing changes `.git/config`, `~/.gitconfig` or the system's file."""
     operands = list(call.operands)
@@ -88,10 +92,10 @@ def git_config(call: SortedWords) -> Iterator[Effect]:
     runs = _RUNS.fullmatch(name) is not None and not call.has("--unset", "--unset-all")
     if runs and (value.strip() not in ("", "cat", "less", "true", "false") or name.lower() == "core.hookspath"):
         yield Effect("persist", literal(value), f"makes git run something from now on ({name})", "shell:persist-git")
-    files = [word for option, word in call.odd if option in ("-f", "--file")]
-    if call.has("--global"):
+    files = [word for option, word in call.odd if option == "-f" or _is_short_for(option, "--file")]
+    if call.has("--global") or any(_is_short_for(option, "--global") for option in call.unlisted):
         yield Effect("write", literal("~/.gitconfig"))
-    elif call.has("--system"):
+    elif call.has("--system") or any(_is_short_for(option, "--system") for option in call.unlisted):
         yield Effect("write", literal("/etc/gitconfig"))
     elif files:
         yield from (Effect("write", word) for word in files)
