@@ -358,9 +358,12 @@ async def test_a_wrong_document_is_an_error_of_the_configuration(room: Room) -> 
         await room.open(openapi={"pets": {"spec": str(spec)}})
 
 
-async def test_operations_that_share_a_large_schema_are_too_much_together(room: Room) -> None:
+@pytest.mark.parametrize(
+    "large",
+    [{"properties": {f"part{number}": {"type": "string"} for number in range(2_000)}}, {"description": "x" * 200_000}],
+)
+async def test_operations_that_share_a_large_schema_are_too_much_together(room: Room, large: Any) -> None:
     """Each tool compiles its own copy: 2,000 operations with one schema of 2,000 parts took 8 GB."""
-    large = {"properties": {f"part{number}": {"type": "string"} for number in range(2_000)}}
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Large"}}}}
     paths = {f"/{number}": {"post": {"operationId": f"op{number}", "requestBody": body}} for number in range(400)}
     given = settings(room, 8080)

@@ -302,7 +302,7 @@ class _Incoming(ReadStream):
             said = [message.id, message.method, message.params]
             self._answers.asked(message.id, sum(levels(said, text=1)))
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._answers.done((message.params or {}).get("requestId"))
+            self._answers.withdrawn((message.params or {}).get("requestId"))
 
     def close(self) -> None:
         self._inner.close()

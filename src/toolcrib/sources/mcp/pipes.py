@@ -99,7 +99,7 @@ def _parsed(line: bytes) -> SessionMessage | None:
     try:
         return parse(line)
     except ValueError:
-        if b"\\u" not in line:
+        if b"\\u" not in line or len(line) >= LONG:  # a long one would hold up everything for seconds
             raise
         return parse(json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace"))
 
@@ -213,18 +213,20 @@ class Answers(MessageStream):
         if self._waiting > MAX_ASKED:
             self._too_many()
 
-    def done(self, number: object) -> None:
-        """Count a request no longer: it is answered or withdrawn."""
-        if isinstance(number, int | str):
-            self._waiting -= self._sizes.pop(number, 0)
+    def withdrawn(self, number: object) -> None:
+        """Count a request no longer that the server withdrew, unless its answer is on its way: then that waits."""
+        self._waiting -= self._taken(number)
+
+    def _taken(self, number: object) -> int:
+        return self._sizes.pop(number, 0) if isinstance(number, int | str) else 0
 
     async def send(self, item: SessionMessage) -> None:
         """Write a message as the inner stream does."""
+        answered = 0 if hasattr(item.message, "method") else self._taken(getattr(item.message, "id", None))
         try:
             await self._inner.send(item)
         finally:
-            if not hasattr(item.message, "method"):
-                self.done(getattr(item.message, "id", None))
+            self._waiting -= answered
 
     async def aclose(self) -> None:
         await self._inner.aclose()

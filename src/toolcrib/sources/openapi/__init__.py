@@ -22,8 +22,9 @@ from .calling import Api, operation_tool
 
 __all__ = ["add_api", "api_tools"]
 
-MAX_VALUES = 500_000
-"""The most values in the schemas of an API's tools together. Each schema is compiled: so many take 7 s and 250 MB."""
+MAX_VALUES, TEXT = 500_000, 100
+"""The most values in the schemas of an API's tools together, and how many characters count as another one. Each schema
+is compiled: so many take 7 s and 250 MB."""
 
 log = logging.getLogger("toolcrib.openapi")
 
@@ -64,7 +65,7 @@ def api_tools(document: OpenApiDocument, api: Api, given: OpenApiSettings) -> It
         if (given.operations is None or matches(each.name, given.operations))
         and not matches(each.name, given.disabled_operations)
     ]
-    if any(values > MAX_VALUES for values in accumulate(sum(levels(each.schema)) for each in chosen)):
+    if any(values > MAX_VALUES for values in accumulate(sum(levels(each.schema, TEXT)) for each in chosen)):
         said = f"the schemas of its operations have more than {MAX_VALUES:,} values; choose some with `operations`"
         raise document.wrong("paths", said)
     for operation in chosen:
