@@ -341,6 +341,21 @@ async def test_they_go_before_the_workspace_is_closed_though_the_owner_of_the_se
     assert [path for path, _ in bench.trash.moved] == [".vscode"]
 
 
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_they_go_before_the_workspace_is_closed_though_a_call_still_runs(
+    tmp_path: Path, background: bool, cancelled: bool
+) -> None:
+    (tmp_path / "do.sh").write_text("mkdir .vscode; touch .vscode/tasks.json; exec sleep 60")
+    async with Toolbox.open(workspace=tmp_path) as box:
+        call = asyncio.create_task(box.call("exec", {"command": "bash do.sh", "background": background}))
+        await until(lambda: (tmp_path / ".vscode/tasks.json").exists())
+        if cancelled:
+            call.cancel()
+    assert not (tmp_path / ".vscode").exists()
+    await asyncio.wait([call])
+
+
 async def test_they_go_though_one_is_a_link_that_nothing_can_follow(boxed: Bench) -> None:
     """A search that ended with an error left all of them."""
     chain = "mkdir c; for n in {0..1500}; do ln -s $((n + 1)) c/$n; done; ln -s c/0 .envrc; ln -s c/0 .git"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -24,6 +26,7 @@ from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
 from ..core.threads import ThreadsExhausted, shared_threads
 from ..core.verdict import MISSING, Judgement
 from .command_effects import UNSEARCHED, CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
+from .command_sessions import LOOK_SECONDS, may_wait
 from .explain import similar_names
 from .moved_away import MoveToTrash, move_away
 from .transcript import MAX_CHARACTERS, NEXT_TO_GIT, read_only
@@ -110,6 +113,7 @@ class CommandRunner:
         self._open_spill = open_spill
         self._move_to_trash = move_to_trash
         self._secrets = secrets
+        self._running: dict[Process, threading.Event] = {}  # those that are awaited → set when looked over
 
     async def run(
         self,
@@ -156,6 +160,30 @@ class CommandRunner:
 
         Raises the error that ended the command early or prevented its start.
         """
+        with self._in_flight(process):
+            result, outcome = await self._looked_over(process, prepared, ctx, command)
+        return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
+
+    @contextlib.contextmanager
+    def _in_flight(self, process: Process) -> Generator[None]:
+        self._running[process] = looked_over = threading.Event()
+        try:
+            yield
+        finally:
+            looked_over.set()
+            del self._running[process]
+
+    def close(self) -> None:
+        """End all commands, and wait until the workspace was looked over after each: from then on it is closed."""
+        running = [*self._running.items()]
+        for process, _ in running:
+            process.kill()
+        for _, looked_over in running if may_wait() else ():
+            looked_over.wait(LOOK_SECONDS)
+
+    async def _looked_over(
+        self, process: Process, prepared: PreparedCommand, ctx: ToolContext, command: str
+    ) -> tuple[ProcessResult, CommandOutcome]:
         try:
             result = await process.finished()
         except BaseException:  # the changes are checked all the same
@@ -169,7 +197,7 @@ class CommandRunner:
                 outcome = await shared_threads.run_to_end(look_over) if prepared.sandbox.active else look_over()
             except ThreadsExhausted:
                 outcome = look_over()
-        return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
+        return result, outcome
 
     def undo_covers(self, path: str) -> bool:
         """Return whether undo would bring back a file if a command that nobody was asked about changed it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 import time
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 MAX_SESSIONS = 8  # of an agent session
 MAX_SESSIONS_IN_ALL = 64
 IDLE_SECONDS = 1800.0  # an idle session is ended after this time
-_LOOK_SECONDS = 60.0  # at the end of all: a command may have made thousands of files that must go
+LOOK_SECONDS = 60.0  # at the end of all: a command may have made thousands of files that must go
+_COMING_SECONDS = 5.0
 
 
 @dataclass
@@ -70,6 +72,11 @@ class CommandSession:
     def age(self) -> float:
         """Seconds since the start of the command."""
         return time.monotonic() - self.started
+
+
+def may_wait() -> bool:
+    """Return whether this thread may wait for commands: it runs no event loop, which they may need."""
+    return asyncio._get_running_loop() is None
 
 
 class Sessions:
@@ -122,8 +129,7 @@ class Sessions:
         """Add a started command."""
         with self._lock:
             closed = self._closed
-            if not closed:
-                self._sessions[session.id] = self._unseen[session.id] = session
+            self._sessions[session.id] = self._unseen[session.id] = session
         session.touch()
         session.process.when_done(lambda: threading.Thread(target=self._end, args=(session,), daemon=True).start())
         if closed:  # `close` ran while this command was starting
@@ -174,9 +180,13 @@ class Sessions:
         gone: from then on it is closed."""
         with self._lock:
             self._closed = True
+        until = time.monotonic() + _COMING_SECONDS
+        while self._coming.total() and may_wait() and time.monotonic() < until:
+            time.sleep(0.01)  # some are just starting
+        with self._lock:
             sessions, self._sessions = [*self._unseen.values()], {}
         for session in sessions:
             session.process.kill()
         for session in sessions:
             session.process.end(5.0)
-            session.looked_over.wait(_LOOK_SECONDS)
+            session.looked_over.wait(LOOK_SECONDS)

@@ -101,7 +101,7 @@ def default_tools(
 
         reader = DocumentReader(settings.documents)
         closers.append(reader.close)
-    closers.append(shell.sessions.close)
+    closers += [shell.sessions.close, runner.close]
     ends.append(shell.sessions.end_of)
     if network is None:
         from ..boundary.network.address_guard import AddressGuard
