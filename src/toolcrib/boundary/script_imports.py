@@ -16,6 +16,7 @@ from .read_tree import folders_below
 
 MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
 MAX_BYTES = 4 << 20  # the same for one file
+MAX_TOTAL = 256 << 20  # the same for all files of one command, in bytes
 _MAX_LINES = 200  # in which a script says where it looks
 LEFT_OUT = frozenset({"__pycache__", ".git", "node_modules", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
 JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")

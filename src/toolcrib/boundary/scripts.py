@@ -45,6 +45,7 @@ from .script_imports import (
     LEFT_OUT,
     MAX_BYTES,
     MAX_FILES,
+    MAX_TOTAL,
     files_in,
     first_line,
     folders_searched_by,
@@ -173,6 +174,7 @@ def started_with(words: Sequence[str], cwd: str | Path, writable: Iterable[str |
 def fingerprint(loaded: Loaded) -> dict[str, str]:
     """Return a digest for each file; a folder counts with all files in it. A file that is not there has "absent"."""
     found: dict[str, str] = {}
+    left = MAX_TOTAL
     shadows = (
         path for each in loaded.shadows for path in sorted(HostFile(each, "", True).there()) if path.endswith(".so")
     )
@@ -180,7 +182,8 @@ def fingerprint(loaded: Loaded) -> dict[str, str]:
         files = files_in(path) if os.path.isdir(path) and not os.path.islink(path) else [path]
         for each in files:
             if each not in found:
-                found[each] = _digest(each, len(found) < MAX_FILES)
+                found[each] = _digest(each, len(found) < MAX_FILES and left > 0)
+                left -= _size(each)
     return found
 
 
@@ -461,6 +464,15 @@ def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield the folders in which node looks for the packages of a script, also those that are not there yet."""
     folders = [each for each in map(str, Path(script).parents) if within_any(each, roots)]
     yield from (os.path.join(folder, "node_modules") for folder in reversed(folders))
+
+
+def _size(path: str) -> int:
+    """Return how many bytes of a file are read for its digest."""
+    try:
+        size = os.path.getsize(path)
+    except OSError:
+        return 0
+    return size if size <= MAX_BYTES else 0
 
 
 def _digest(path: str, content: bool) -> str:
