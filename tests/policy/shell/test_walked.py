@@ -191,6 +191,19 @@ def test_a_link_that_a_pattern_selects_counts_as_what_it_leads_to(place: Command
     assert rule("cat src/*", place) == "shell:secrets-below"
 
 
+def test_a_question_mark_may_be_one_byte_of_a_letter(place: CommandPlace) -> None:
+    """It is in dash, and in all shells without LANG."""
+    os.symlink("../.env", Path(place.workspace, "src/é.txt"))
+    Path(place.workspace, "src/é.pem").touch()
+    for command in (
+        "cat src/??.txt",
+        "cat src/??.p*",
+        "grep -r x src --include='??.pem'",
+        "grep -r x src --exclude='?.pem'",
+    ):
+        assert rule(command, place) != "allow", command
+
+
 def test_a_folder_that_is_too_large_asks(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (".env", "cfg/prod.env", "cfg/server.pem", ".ci/job.pem"):
         Path(place.workspace, name).unlink()

@@ -185,8 +185,8 @@ def _real(path: str, plain: str, root: str) -> str:
 
 def loose(pattern: str) -> str:
     """Return a pattern of `*` and `?` alone that fits all names that this one fits: the shell's brackets (`[^a]`,
-    `[[:alpha:]]`) are not those of fnmatch."""
-    return re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", pattern))
+    `[[:alpha:]]`) are not those of fnmatch, and dash, or any shell without a language, takes `?` for one byte."""
+    return re.sub(r"\?+", "?*", re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", pattern)))
 
 
 def selected(folder: str, pattern: str, until: float) -> Iterator[str]:

@@ -243,8 +243,8 @@ def _perhaps(pattern: str | None, name: str) -> bool:
     pattern = pattern.rpartition("/")[2].replace("**", "*") or "*"
     braces = _BRACES.fullmatch(pattern)
     each = [braces[1] + text + braces[3] for text in braces[2].split(",")] if braces else [pattern]
-    return any(fnmatchcase(name.casefold(), re.sub(r"[\[\\{].*", "*", one.casefold())) for one in each)
+    return any(fnmatchcase(name.casefold(), re.sub(r"[\[\\{?].*", "*", one.casefold())) for one in each)
 
 
 def _certainly(pattern: str | None, name: str) -> bool:
-    return pattern is not None and {*pattern}.isdisjoint("/[{\\") and fnmatchcase(name, pattern)
+    return pattern is not None and {*pattern}.isdisjoint("/[{\\?") and fnmatchcase(name, pattern)
