@@ -6,10 +6,12 @@ steps: 10 s for 16 levels that a model can write in 100 characters. A discrimina
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from .errors import InvalidArguments, Violation
+from .text import lazy_regex
 from .violations import Json
 
 MAX_PATHS = 4096
@@ -23,6 +25,8 @@ _EITHER = frozenset({
     "definition-ref", "definitions", "union", "nullable", "default",
     "function-before", "function-after", "function-wrap",
 })  # fmt: skip
+
+_STRING = lazy_regex(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
 class Limit(NamedTuple):
@@ -140,6 +144,15 @@ def has_more_values(value: Any, most: int) -> bool:
                 return True
             waiting.extend(cast("Json", item).values() if isinstance(item, dict) else inside)
     return False
+
+
+def has_many_pieces(text: bytes, most: int) -> bool:
+    """Return whether JSON text has more strings, or more commas and brackets outside of them, before it is parsed."""
+    quotes, marks = text.count(b'"'), sum(map(text.count, (b",", b"[", b"{")))
+    if quotes <= most and marks <= most:
+        return False
+    bare, strings = _STRING.subn(b"", text, count=most + 1)
+    return strings > most or sum(map(bare.count, (b",", b"[", b"{"))) > most
 
 
 def every(value: Any) -> Iterator[Any]:

@@ -43,12 +43,12 @@ def test_what_is_not_too_much_stays_as_it_is() -> None:
 
 
 def test_a_result_is_read_as_far_as_it_goes() -> None:
-    much = {"content": [TEXT] * 300_000, "structuredContent": {"a": [{}] * 200_000}, "isError": True}
+    much = {"content": [TEXT] * 150_000, "structuredContent": {"a": [{}] * 200_000}, "isError": True}
     long = of_long_line(json.dumps({"jsonrpc": "2.0", "id": 1, "result": much}).encode())
     result = answer(**much).result
     assert long is not None and long.message.result == result
     assert len(result["content"]) == MAX_PARTS + 2 and result["isError"] and "structuredContent" not in result
-    assert "299,000 more blocks" in result["content"][-2]["text"]
+    assert "149,000 more blocks" in result["content"][-2]["text"]
     assert "structured data" in result["content"][-1]["text"]
     kept = answer(content=[TEXT] * 300_000, structuredContent={"a": 1}).result
     assert kept["structuredContent"] == {"a": 1}
@@ -91,7 +91,15 @@ def test_what_nobody_waits_for_is_passed_over(parts: Any) -> None:
 
 
 def test_a_line_of_very_many_values_is_not_parsed() -> None:
-    assert of_long_line(b'{"id": 1, "result": {"content": [' + b"[" * 2_000_000) is None  # it is no JSON, either
+    begin = b'{"id": 1, "result": {"content": ['
+    for piece in (b"[", b"{", b"0,", b'"",'):  # it is no JSON, either
+        assert of_long_line(begin + piece * 1_000_001) is None
+    keys = b"".join(b'"%d":1,' % number for number in range(1_000_001))
+    assert of_long_line(begin + b"{" + keys) is None
+    text = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": '[,{" ' * 1_000_000}]}}
+    )
+    assert of_long_line(text.encode()) is not None
 
 
 @pytest.mark.parametrize("line", [b"[]", b"{}", b"nonsense", b'{"jsonrpc": "2.0", "id": 1, "result": []}'])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...core.caller import Caller
-from ...core.text import lazy_regex
+from ...core.nesting import has_many_pieces
 from ..addressed import has_two_lengths, is_one_of, only_one
 from ..defaults import CALLER, HEALTH, METRICS
 from .tokens import Token, Tokens, has_expired
@@ -41,7 +40,6 @@ MAX_PIECES = 250_000
 room for the rest. Reading more would stop every other caller for seconds."""
 LONG = 2**20
 """A shorter body is read without counting. It cannot have many more."""
-_STRING = lazy_regex(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 MAX_TIMER = 24 * 3600.0
 """The longest a stream of a token with an end may be open, in seconds. Its client opens it again."""
 INVALID = f'{REALM}, error="invalid_token"'
@@ -122,7 +120,7 @@ class RequestGuard:
                 read.append(message := await receive())
                 length += len(message.get("body", b""))
                 more = message.get("more_body", False)
-            if _has_many_pieces(b"".join(each.get("body", b"") for each in read)):
+            if has_many_pieces(b"".join(each.get("body", b"") for each in read), MAX_PIECES):
                 self.refused[413] += 1
                 await PlainTextResponse("The request has too many values", 413)(scope, receive, send)
                 return
@@ -206,15 +204,6 @@ class RequestGuard:
         if has_expired(token):
             return (401, "The bearer token has expired", {"WWW-Authenticate": INVALID}), None
         return None, token
-
-
-def _has_many_pieces(body: bytes) -> bool:
-    """Return whether JSON has more pieces than MAX_PIECES. What is inside strings does not count."""
-    quotes, marks = body.count(b'"'), sum(map(body.count, (b",", b"[", b"{")))
-    if quotes <= MAX_PIECES and marks <= MAX_PIECES:
-        return False
-    bare, strings = _STRING.subn(b"", body, count=MAX_PIECES + 1)
-    return strings > MAX_PIECES or sum(map(bare.count, (b",", b"[", b"{"))) > MAX_PIECES
 
 
 def _size(headers: Headers) -> int:

@@ -12,14 +12,14 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic_core import from_json
 
-from ...core.nesting import has_more_values
+from ...core.nesting import has_many_pieces, has_more_values
 from .fetch_lists import MAX_ITEMS, MAX_LIST_VALUES
 from .fields import size_of
 
 MAX_VALUES = 100_000
 """The most values of a message, except one with a list."""
-MAX_OPENED = 2_000_000
-"""A line with more tables and lists is not parsed."""
+MAX_PIECES = 1_000_000
+"""A line with more strings, or more commas and brackets outside of them, is not parsed: that could take 7 s."""
 MAX_PARTS = 1_000
 """The most content blocks of a result that are read; clients get a hundred of them."""
 MAX_ERROR = 50_000
@@ -32,7 +32,7 @@ def of_long_line(line: bytes) -> SessionMessage | None:
 
     Raises ValueError if the line is not a message.
     """
-    if line.count(b"[") + line.count(b"{") > MAX_OPENED:
+    if has_many_pieces(line, MAX_PIECES):
         return None
     message = from_json(line)
     if isinstance(message, dict) and isinstance(result := cast("dict[str, Any]", message).get("result"), dict):
