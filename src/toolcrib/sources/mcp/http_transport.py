@@ -32,7 +32,8 @@ CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """Timeouts in seconds. A stream may be silent for as long as the longest call."""
 MAX_EVENT = 64 * 2**20
 MAX_OPENED = 500_000
-"""The most tables and lists of an answer: the SDK needs 2 µs for each, and nobody else is served meanwhile."""
+"""The most tables and lists of an answer, and pairs of texts: the SDK needs 2 µs for each, and nobody else is served
+meanwhile."""
 MAX_ACCOUNT = 300
 STREAM_SECONDS = 0.5
 """The least time from one try to open a stream to the next."""
@@ -186,7 +187,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         self, inner: httpx2.AsyncByteStream, encoding: str, events: bool, failed: Callable[[Exception], None]
     ) -> None:
         self._inner, self._encoding, self._events, self._told = inner, encoding, events, failed
-        self._size = self._opened = 0
+        self._size, self._opened = 0, 0.0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -203,9 +204,10 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
     def _count(self, piece: bytes) -> None:
         if self._events and (end := max(piece.rfind(b"\n\n"), piece.rfind(b"\n\r\n"))) >= 0:
-            piece, self._size, self._opened = piece[end:], 0, 0  # of the next event
+            piece, self._size, self._opened = piece[end:], 0, 0.0  # of the next event
         self._size += len(piece)
-        self._opened += piece.count(b"[") + piece.count(b"{")
+        quotes = piece.count(b'"') - piece.count(b'\\"')
+        self._opened += piece.count(b"[") + piece.count(b"{") + quotes / 4
         if self._size > MAX_EVENT or self._opened > MAX_OPENED:
             error = httpx2.RemoteProtocolError("the answer is too large")
             self._told(error)
