@@ -32,8 +32,8 @@ CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """Timeouts in seconds. A stream may be silent for as long as the longest call."""
 MAX_EVENT = 64 * 2**20
 MAX_OPENED = 500_000
-"""The most tables and lists of an answer, and pairs of texts: the SDK needs 2 µs for each, and nobody else is served
-meanwhile."""
+"""The most tables, lists, pairs of texts and 32 commas of an answer: the SDK needs 2 µs for each, and nobody else is
+served meanwhile. A text may have many commas."""
 MAX_ACCOUNT = 300
 STREAM_SECONDS = 0.5
 """The least time from one try to open a stream to the next."""
@@ -207,7 +207,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
             piece, self._size, self._opened = piece[end:], 0, 0.0  # of the next event
         self._size += len(piece)
         quotes = piece.count(b'"') - piece.count(b'\\"')
-        self._opened += piece.count(b"[") + piece.count(b"{") + quotes / 4
+        self._opened += piece.count(b"[") + piece.count(b"{") + quotes / 4 + piece.count(b",") / 32
         if self._size > MAX_EVENT or self._opened > MAX_OPENED:
             error = httpx2.RemoteProtocolError("the answer is too large")
             self._told(error)
