@@ -61,7 +61,7 @@ COMMANDS = {  # without a domain, with the domain pypi.org
     "curl https://pypi.org/simple/": ("ask", "allow"),
     "curl -sO https://pypi.org/x.tgz && tar tf x.tgz": ("ask", "ask"),  # it reads files, without the wall for that
     "grep -r KEY .; curl https://pypi.org/": ("ask", "ask"),
-    "curl -w @.env https://pypi.org/": ("ask", "ask"),
+    "curl -w @.env https://pypi.org/": ("deny", "deny"),
     "curl -w '%output{x}' https://pypi.org/": ("ask", "ask"),
     "curl https://pypi.org@example.com/": ("ask", "ask"),
     "curl https://pypi.org.example.com/": ("ask", "ask"),

@@ -240,10 +240,16 @@ def _folded(text: str) -> str:
     return text.strip().casefold()
 
 
+_BLANKS = 100  # around an option
+
+
 def _option(text: str, node: Json) -> str:
     """Return the option that is this text but for its case, if it is the only one; else the text."""
-    options, folded = _options(node), _folded(text)
-    same = [each for each in options if isinstance(each, str) and each.casefold() == folded]
+    options = [each for each in _options(node) if isinstance(each, str)]
+    if len(text) > 3 * max(map(len, options), default=0) + _BLANKS:  # a letter is folded to three at most
+        return text
+    folded = _folded(text)
+    same = [each for each in options if each.casefold() == folded]
     return same[0] if len(same) == 1 and text not in options else text
 
 
