@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from ..boundary.real_path import real_path
 from ..builtin.patch_format import parse_patch
 from ..core.errors import ToolError
 from ..core.json_values import as_array
@@ -99,14 +100,14 @@ def _behind_links(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> 
             paths = [path for part in parse_patch(given["patch"]) for path in part.names]
         for path in paths:
             whole = _whole(path, event)
-            plain = f"{os.path.realpath(top)}{whole[len(top) :]}" if whole.startswith(f"{top}/") else whole
+            plain = f"{real_path(top)}{whole[len(top) :]}" if whole.startswith(f"{top}/") else whole
             if "\0" in path:
                 continue
             if name == "delete_file":  # a link itself is deleted, not its target
                 folder, last = os.path.split(whole)
-                if (real := os.path.join(os.path.realpath(folder), last)) != plain:
+                if (real := os.path.join(real_path(folder), last)) != plain:
                     yield name, {"path": real}
-            elif (real := os.path.realpath(whole)) != plain:
+            elif (real := real_path(whole)) != plain:
                 patched = "write_file", {"path": real, "content": given.get("patch")}
                 yield (name, {**given, "path": real}) if "path" in given else patched
 
@@ -207,18 +208,14 @@ def _place(event: HostEvent, text: str) -> str:
     if not text.startswith(("/", "~")) and not _is_at_top(event):
         text = os.path.join(event.cwd, text)
     whole = os.path.join(event.cwd or workspace_of(event), os.path.expanduser(text))
-    if (
-        ".." in whole.split("/")
-        and "\0" not in whole
-        and os.path.realpath(whole) != os.path.realpath(os.path.normpath(whole))
-    ):
+    if ".." in whole.split("/") and "\0" not in whole and real_path(whole) != real_path(os.path.normpath(whole)):
         raise Unmapped
     return text
 
 
 def _is_at_top(event: HostEvent) -> bool:
     """Return whether the host works in the workspace itself, so that its paths mean what ours do."""
-    return not event.cwd or os.path.realpath(event.cwd) == os.path.realpath(workspace_of(event))
+    return not event.cwd or real_path(event.cwd) == real_path(workspace_of(event))
 
 
 def _is_there(event: HostEvent, path: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..boundary.path_judgement import RULE_OUTSIDE, RULE_SECRET
+from ..boundary.real_path import real_path
 from ..boundary.sensitive_names import SensitiveName, sensitive_by
 from ..core.call import Call
 from ..core.context import EMPTY_CONTEXT, ToolContext
@@ -188,7 +189,7 @@ def _through_link(arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement |
     whole, root = _whole(path, ctx), str(ctx.workspace)
     if not os.path.islink(whole):
         return None
-    real = os.path.realpath(whole)
+    real = real_path(whole)
     if os.path.commonpath([real, root]) == root:
         return None
     return Judgement("deny", f"{path} is a link to {real}, outside the workspace", RULE_OUTSIDE)
@@ -202,7 +203,7 @@ def _secret(path: str, ctx: ToolContext) -> SensitiveName | None:
     """Return the list entry by which a path, or the target of its links, is a file of secrets, or a folder of them
     (`.ssh`); None if there is no such entry."""
     whole = _whole(path, ctx)
-    real = os.path.realpath(whole)
+    real = real_path(whole)
     return sensitive_by(whole) or sensitive_by(real) or sensitive_by(f"{real}/{_ANY_NAME}")
 
 

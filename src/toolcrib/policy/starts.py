@@ -16,6 +16,7 @@ from pathlib import Path
 from ..boundary.host_file import HostFile, both_names, new_modules_of
 from ..boundary.own_files import read_regular
 from ..boundary.programs import host_environment, look_up
+from ..boundary.real_path import real_path
 from ..boundary.scripts import Loaded, fingerprint, host_files_of, loaded_by, modules_of, started_with
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
@@ -226,7 +227,7 @@ def _state_of(loaded: Loaded) -> dict[str, str]:
 
 def _imports_beside(start: DeclaredStart, loaded: Loaded) -> bool:
     """Return whether a command imports modules that are in a folder in which Python looks for every module."""
-    named = {os.path.realpath(os.path.join(start.cwd, word)) for word in start.words if "\0" not in word}
+    named = {real_path(os.path.join(start.cwd, word)) for word in start.words if "\0" not in word}
     shadows = (path for each in loaded.shadows for path in HostFile(each, "", True).there())
     found = {path for path in (*loaded.hashed, *shadows) if os.path.dirname(path) in loaded.modules} - named
     return any(os.path.isdir(path) or (path.endswith((".py", ".so")) and os.path.lexists(path)) for path in found)

@@ -13,6 +13,7 @@ from typing import Any
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import locked
 from ..boundary.programs import beneath, within_any
+from ..boundary.real_path import real_path
 from ..boundary.sandbox.protected_paths import ProtectedPaths, forget_links, links_now
 from ..boundary.workspace_paths import LinkRefused
 from ..core.dataclass import dataclass
@@ -309,7 +310,7 @@ def _live(guards: Iterable[ProtectedPaths], undone: Collection[str]) -> Iterator
         folders = (each for each in map(os.path.dirname, undone) if beneath(each, guard.root))
         for path in guard.appeared(each for each in folders if not within_any(each, others)):
             whole = os.path.join(guard.root, path)
-            real = os.path.realpath(whole)
+            real = real_path(whole)
             if os.path.lexists(real) and not _is_undone(real, undone):
                 leads = "" if real == whole else f" (it leads to {os.path.relpath(real, guard.root)})"
                 yield f"{path}{leads} would be what other programs run or trust, and may have changed since: look at it"

@@ -255,3 +255,14 @@ def test_what_is_behind_a_link_and_two_dots_is_where_the_kernel_finds_it(command
     up = "link" + "/.." * len(work.parts)
     assert judge_command(command.format(up=up), place).verdict in ("ask", "deny")
     assert judge_command("cd link && cat a; cd deep/a", place).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [("cat chain", "allow"), ("cat chain/../a", "allow"), ("cd chain && ls", "allow"), ("rm chain", "ask")],
+)
+def test_a_chain_of_links_that_nothing_can_follow_is_judged(tmp_path: Path, command: str, verdict: str) -> None:
+    for n in range(1_500):
+        (tmp_path / (f"l{n}" if n else "chain")).symlink_to(f"l{n + 1}")
+    place = CommandPlace(str(tmp_path), str(tmp_path), "/home/somebody")
+    assert judge_command(command, place).verdict == verdict

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ...boundary.descriptors import unreadable
+from ...boundary.real_path import real_path
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
@@ -55,7 +56,7 @@ def file_at(path: str, folder: str, access: Access) -> File:
         text = os.path.expanduser(text)
     spelled = os.path.normpath(os.path.join(folder, text) if text else folder)
     spelled = spelled[1:] if spelled.startswith("//") else spelled
-    return File(spelled, os.path.realpath(spelled), access)
+    return File(spelled, real_path(spelled), access)
 
 
 def files_of(tool: Tool, arguments: Mapping[str, Any], folder: str) -> Iterator[File]:
@@ -226,7 +227,7 @@ class PathGlob:
         followed."""
         plain = self.plain if follow else ()
         folder = os.path.join(self.base, *plain)
-        base = os.path.realpath(folder)
+        base = real_path(folder)
         if base == folder:
             return self
         return PathGlob(base, self.segments[len(plain) :], (), self.directory)

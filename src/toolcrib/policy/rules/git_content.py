@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...boundary.own_files import read_regular
+from ...boundary.real_path import real_path
 from ...core.text import lazy_regex
 from ..shell.table.wordlist import words
 from .commands import VALUED, after_options
@@ -60,7 +61,7 @@ def may_show(command: Command, cwd: str, pattern: FilePattern) -> bool:
     tracked = _tracked_at(cwd)
     if tracked is None or any(word.start.startswith(_ELSEWHERE) for word in command.args):
         return pattern.means_inside(File(cwd, cwd, "read"))
-    return _meets(pattern, tuple(os.path.realpath(os.path.join(cwd, path)) for path in limits), *tracked)
+    return _meets(pattern, tuple(real_path(os.path.join(cwd, path)) for path in limits), *tracked)
 
 
 def _subcommand(command: Command) -> tuple[tuple[Word, ...], str | None, tuple[Word, ...]] | None:
@@ -155,7 +156,7 @@ def _meets(pattern: FilePattern, limits: tuple[str, ...], top: str, index: str, 
 def _tracked_at(cwd: str) -> tuple[str, str, tuple[int, ...]] | None:
     """Return the repository above a folder: its top folder, its index, and what changes when the index does; None if
     there is none."""
-    folder = os.path.realpath(cwd)
+    folder = real_path(cwd)
     while True:
         place = os.path.join(folder, ".git")
         if os.path.isfile(place):  # of a submodule or another worktree

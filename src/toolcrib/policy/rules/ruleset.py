@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
+from ...boundary.real_path import real_path
 from ...core.context import ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
@@ -71,7 +72,7 @@ class RuleSet:
     ) -> None:
         self._rules = tuple(rules)
         self._environment = MatchEnvironment(
-            os.path.realpath(workspace), os.path.abspath(home or os.path.expanduser("~")), labels
+            real_path(workspace), os.path.abspath(home or os.path.expanduser("~")), labels
         )
         self._place = place
         self._compiled: WeakKeyDictionary[Tool, Compiled] = WeakKeyDictionary()

@@ -17,6 +17,7 @@ from ...boundary.descriptors import unreadable
 from ...boundary.git_settings import holds_password
 from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
+from ...boundary.real_path import real_path
 from ...boundary.sandbox.found_files import secrets_below
 from ...boundary.sensitive_names import sensitive_by
 from ...core.text import clip, lazy_regex, one_line
@@ -142,7 +143,7 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
         for entry in entries:
             if entry.is_symlink():
                 if deep or fnmatchcase(entry.name, pattern):
-                    real = os.path.realpath(entry.path)
+                    real = real_path(entry.path)
                     out = where_is(real, place) == "outside"
                     if out or (walks and _leads_to_secrets(real)):
                         to = "outside" if out else "to secrets"
@@ -167,7 +168,7 @@ def behind_link(word: Word, cwd: str) -> Finding | None:
     path = os.path.join(cwd, word.text or "")
     if ".." not in path.split("/") or os.path.isdir(os.path.normpath(path)) or not os.path.isdir(path):
         return None
-    return Finding("ask", "shell:links", f"goes to {os.path.realpath(path)}, because of a link before `..`", True)
+    return Finding("ask", "shell:links", f"goes to {real_path(path)}, because of a link before `..`", True)
 
 
 def odd_names(word: Word, cwd: str) -> Finding | None:

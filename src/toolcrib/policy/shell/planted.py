@@ -7,6 +7,7 @@ from collections.abc import Container
 
 from ...boundary.git_settings import text_of
 from ...boundary.programs import is_shim, named_programs
+from ...boundary.real_path import real_path
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
@@ -72,12 +73,12 @@ def chosen_program(name: str, command: Command, place: CommandPlace) -> str | No
     roots = (place.workspace, *place.writable)
     for variable in _OBEYED.get(_VERSION.sub("", name.rpartition("/")[2]), ()):
         for each in _SIGNS.split(given) if (given := os.environ.get(variable)) else ():
-            path = os.path.realpath(os.path.join(place.workspace, each))
+            path = real_path(os.path.join(place.workspace, each))
             if (each[:1] != "-" or "/" in each) and any(is_below(path, root) for root in roots):
                 return variable
     if "/" in name or not is_shim(next(named_programs(name), "")):
         return None
-    at = os.path.realpath(command.cwd or place.cwd)
+    at = real_path(command.cwd or place.cwd)
     while is_below(at, place.workspace):
         try:
             named = "path:" in text_of(f"{at}/.tool-versions")

@@ -16,6 +16,7 @@ from ...boundary.descriptors import unreadable
 from ...boundary.git_index import is_too_large, leading_out, linked_folders, names_anything
 from ...boundary.git_settings import entries, holds_password, of_person, text_of
 from ...boundary.protected_names import WITHIN_REPOSITORY
+from ...boundary.real_path import real_path
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
@@ -54,7 +55,7 @@ _CERTAIN_HEAD = lazy_regex(r"ref: refs/|[0-9a-f]{40}(?:[0-9a-f]{24})?\s*\Z")
 def beyond_command(command: Command, place: CommandPlace) -> str | None:
     """Return what a git command would do because of its repository, that its words do not say; None if nothing."""
     roots = (place.workspace, *place.writable, *place.readable)
-    pending = [os.path.realpath(folder) for folder in _folders(command, place)]
+    pending = [real_path(folder) for folder in _folders(command, place)]
     for number, folder in enumerate(pending):  # it grows
         for top, git in _repositories_of(folder):
             try:
@@ -91,7 +92,7 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
                 return tree, f"would check signatures, for which gpg reaches the network ({each.name} in {config})"
             if each.key == "worktree" or each.key.endswith("file") or each.key == "skiplist":
                 base = os.path.dirname(config) if each.key == "worktree" else top
-                path = os.path.realpath(os.path.join(base, os.path.expanduser(each.value)))
+                path = real_path(os.path.join(base, os.path.expanduser(each.value)))
                 if not _inside(path, roots):
                     return tree, f"would read {path}, outside the workspace ({each.key} in {config})"
                 if each.key == "worktree" and os.path.dirname(config) == git:
@@ -108,16 +109,16 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
 def _common(git: str) -> str:
     """Return the folder that a repository shares with its worktrees: git takes each byte of its name."""
     name = text_of(f"{git}/commondir").rstrip("\r\n")
-    return os.path.realpath(os.path.join(git, name)) if name else git
+    return real_path(os.path.join(git, name)) if name else git
 
 
 def _knows(git: str, top: str) -> bool:
     """Return whether a repository elsewhere says itself that this folder is its worktree, or its submodule."""
     back = text_of(f"{git}/gitdir").rstrip("\r\n")
-    if back and os.path.realpath(os.path.join(git, back)) == os.path.realpath(f"{top}/.git"):
+    if back and real_path(os.path.join(git, back)) == real_path(f"{top}/.git"):
         return True
     trees = (each.value for each in entries(f"{git}/config") if each.name == "core.worktree")
-    return any(os.path.realpath(os.path.join(git, each)) == top for each in trees)
+    return any(real_path(os.path.join(git, each)) == top for each in trees)
 
 
 def _leads_out(git: str, common: str, roots: tuple[str, ...]) -> str | None:
@@ -136,7 +137,7 @@ def _leads_out(git: str, common: str, roots: tuple[str, ...]) -> str | None:
             return f"works in {git}, which holds too much to look for links that lead outside"
         for entry in entries_of:
             if entry.is_symlink():
-                if not _inside(os.path.realpath(entry.path), roots):
+                if not _inside(real_path(entry.path), roots):
                     return f"would follow the link {entry.path}, which leads outside the workspace"
                 continue
             unread = _OBJECTS.fullmatch(entry.path) or (folder in (git, common) and entry.name in _UNREAD)
@@ -162,7 +163,7 @@ def shows_password(command: Command, place: CommandPlace) -> str | None:
 def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:
     """Return the address of a remote that the repository of a git command names; None if it is not certain."""
     *_, folder = _folders(command, place)
-    for _, git in _repositories_of(os.path.realpath(folder)):
+    for _, git in _repositories_of(real_path(folder)):
         found = entries(f"{git}/config")
         if any(each.section.startswith("include") or each.key.endswith("insteadof") for each in found):
             return None
@@ -208,14 +209,14 @@ def _repositories_of(folder: str) -> Iterator[tuple[str, str]]:
     while at != above:
         if os.path.isfile(f"{at}/.git"):
             named = text_of(f"{at}/.git").removeprefix("gitdir: ").rstrip("\r\n")
-            yield at, os.path.realpath(os.path.join(at, named))
+            yield at, real_path(os.path.join(at, named))
             return
         for place in (f"{at}/.git", at):
             # HEAD may be a link to a file that is not there yet
             if os.path.lexists(f"{place}/HEAD") and any(
                 os.path.lexists(f"{place}/{name}") for name in ("objects", "commondir")
             ):
-                yield at, os.path.realpath(place)
+                yield at, real_path(place)
                 if _is_certain(place):
                     return
         at, above = os.path.dirname(at), at

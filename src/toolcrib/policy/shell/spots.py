@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from ...boundary.descriptors import unreadable
+from ...boundary.real_path import real_path
 from ...core.text import lazy_regex
 from .parts import CommandPlace, Word
 from .table import places
@@ -136,7 +137,7 @@ def _place_of(path: str, place: CommandPlace) -> Spot:
         plain = plain[1:]
     stream = plain in places.STREAMS or (plain.startswith(("/dev/", "/proc/")) and _FD.fullmatch(plain))
     if stream and "/../" in path:  # behind a link it may be anything
-        return Spot("outside", os.path.realpath(path))
+        return Spot("outside", real_path(path))
     if stream:
         return Spot("stream", plain)
     for root in (place.workspace, *place.writable, *place.readable):
@@ -166,7 +167,7 @@ def where_is(path: str, place: CommandPlace) -> Where:
 def _real(path: str, plain: str, root: str) -> str:
     """Return the path with links below `root` followed. The root itself is assumed to be real."""
     if "/../" in path or path.endswith("/.."):  # `link/..` is not the folder that contains the link
-        return os.path.realpath(path)
+        return real_path(path)
     current = root
     for part in plain[len(root) :].split("/"):
         if not part:
@@ -174,7 +175,7 @@ def _real(path: str, plain: str, root: str) -> str:
         current = f"{current}/{part}"
         try:
             if os.readlink(current):
-                return os.path.realpath(plain)
+                return real_path(plain)
         except OSError as error:
             if error.errno != 22:  # EINVAL: it exists and is not a link
                 return plain
@@ -208,11 +209,11 @@ def _fitting(folder: str, part: str, until: float) -> Iterator[str]:
     if {*part}.isdisjoint("*?"):
         path = f"{folder}/{part}"
         if os.path.lexists(path):
-            yield os.path.realpath(path)
+            yield real_path(path)
         return
     names: list[str] = []
     with unreadable:
         names = os.listdir(folder)
     for name in names:
         if fnmatchcase(name, part) and (name[0] != "." or part[0] == "."):
-            yield os.path.realpath(f"{folder}/{name}")
+            yield real_path(f"{folder}/{name}")
