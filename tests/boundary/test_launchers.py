@@ -20,6 +20,8 @@ from toolcrib.boundary.launchers import looked_for_by, named_after
         ("flask run", "app.py"),
         ("dotnet tool run a", ".config/dotnet-tools.json"),
         ("honcho start", "Procfile"),
+        ("pnpm vite", "vite.config.js"),
+        ("python -m gunicorn a", "gunicorn.conf.py"),
     ],
 )
 def test_launchers_of_other_languages_count(command: str, name: str) -> None:
@@ -29,7 +31,7 @@ def test_launchers_of_other_languages_count(command: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("command", "program"),
     [
-        ("gunicorn a", "gunicorn"),
+        ("serena start", "serena"),
         ("/opt/a-server --stdio", "a-server"),
         ("npx -y @scope/some@1.2", "some"),
         ("uv run --with x srv", "srv"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 
 from toolcrib.jobs import durable
 from toolcrib.jobs.durable import DurableEngine
@@ -68,6 +69,13 @@ async def test_processes_that_start_at_once_make_the_tables_once(postgres_cluste
         await asyncio.gather(*[asyncio.to_thread(store.set_up) for _ in range(8)])
         again = ours()
         await engine.aclose()
+        with psycopg.connect(url) as other:  # it makes them now
+            other.execute(f"SELECT 1 FROM {SCHEMA}.dbos_migrations FOR UPDATE".encode())
+            with store.engine.begin() as connection:
+                connection.execute(sa.text(f"ALTER DATABASE {store.engine.url.database} SET lock_timeout = '100ms'"))
+            store.engine.dispose()
+            with pytest.raises(OperationalError, match="lock timeout"):
+                store.set_up()
     assert again == made >= {"job", "job_lock"}
 
 

@@ -13,6 +13,7 @@ import pytest
 from toolcrib import tool
 from toolcrib.jobs import host as hosts
 from toolcrib.jobs.bodies import CallBody, MessageBody
+from toolcrib.jobs.durable import DurableEngine
 from toolcrib.jobs.engine import Job, pack
 from toolcrib.jobs.host import JobHost
 from toolcrib.jobs.placing import placement
@@ -104,6 +105,22 @@ async def test_the_jobs_of_a_worker_that_was_killed_run_here(
             assert host.elsewhere == ""
     finally:
         other.kill()
+
+
+async def test_who_has_the_usual_settings_waits_for_no_other_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    said: list[str] = []
+    strict = tmp_path / "my strict.toml"
+    strict.touch()
+    engine = DurableEngine(f"sqlite:///{tmp_path}/jobs.db")
+    assert await engine.workers() == {}  # the one that held the place has just ended
+    for config in (None, strict):
+        async with Toolbox.open(tmp_path, config=config) as box:
+            await JobHost(box, say=said.append)._say_who_waits(engine)
+    await engine.aclose()
+    assert [text.partition(" waits for ")[2] for text in said] == [f"toolcrib worker --config '{strict}'"]
 
 
 async def test_what_is_started_under_a_file_of_settings_runs_nowhere_without_it(

@@ -38,6 +38,7 @@ _TASKFILES = tuple(
     f"{name}{more}.{end}" for name in ("Taskfile", "taskfile") for more in ("", ".dist") for end in ("yml", "yaml")
 )
 _PROCFILES = ("Procfile", ".env")
+_WEB_SETTINGS = tuple(f"{name}.config.{end}" for name in ("vite", "next") for end in ("js", "mjs", "cjs", "ts", "mts"))
 _CLOJURE = ("deps.edn", "bb.edn", "project.clj", "profiles.clj")
 _INVOKE = ("tasks.py", "tasks", "invoke.yaml", "invoke.py")
 _JUPYTER = tuple(
@@ -72,10 +73,11 @@ _LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
     "pipenv": ("Pipfile", "Pipfile.lock", ".env", ".venv"), "rye": ("pyproject.toml", ".venv"),
     "flask": ("app.py", "wsgi.py", ".flaskenv", ".env"),
     "fastapi": ("main.py", "app.py", "api.py", "app", "pyproject.toml"),
-    "celery": ("celeryconfig.py",), "langgraph": ("langgraph.json", ".env"),
+    "gunicorn": ("gunicorn.conf.py",), "celery": ("celeryconfig.py",), "langgraph": ("langgraph.json", ".env"),
     "jupyter": _JUPYTER, "invoke": _INVOKE, "inv": _INVOKE,
     "nox": ("noxfile.py",), "tox": ("tox.ini", "tox.toml", "setup.cfg", "pyproject.toml"), "doit": ("dodo.py",),
     "scons": ("SConstruct",), "ansible-playbook": ("ansible.cfg",),
+    "vite": _WEB_SETTINGS, "next": _WEB_SETTINGS, "wrangler": ("wrangler.toml", "wrangler.json", "wrangler.jsonc"),
     "nodemon": ("nodemon.json", "package.json"), "pm2": ("ecosystem.config.js",),
     "turbo": ("turbo.json", "package.json"),
     "nx": ("nx.json", "project.json", "package.json"), "composer": ("composer.json", "vendor"),

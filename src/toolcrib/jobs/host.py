@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -176,8 +177,8 @@ class JobHost:
         """Say where the worker that runs here has other settings, and so takes no jobs of this process."""
         own = set(config_tag(self.box.settings))
         with suppress(JobError):
-            if not any(own <= set(each.tags) for each in (await engine.workers()).values()):
-                wanted = f"toolcrib worker --config {self.box.settings.origin.config}"
+            if own and not any(own <= set(each.tags) for each in (await engine.workers()).values()):
+                wanted = f"toolcrib worker --config {shlex.quote(str(self.box.settings.origin.config))}"
                 self.say(f"The worker that runs has other settings; what starts in the background waits for {wanted}")
 
     async def _when_free(self, engine: JobEngine) -> None:

@@ -304,9 +304,8 @@ def _live(guards: Iterable[ProtectedPaths], undone: Collection[str]) -> Iterator
     that were written without a question while it was away, or a folder is a repository again."""
     guards = list(guards)
     for guard in guards:
-        others = [
-            each.root for each in guards if each is not guard and beneath(each.root, guard.root)
-        ]  # they look there
+        # A root in this one has a guard of its own, which looks there.
+        others = [each.root for each in guards if each is not guard and beneath(each.root, guard.root)]
         folders = (each for each in map(os.path.dirname, undone) if beneath(each, guard.root))
         for path in guard.appeared(each for each in folders if not within_any(each, others)):
             whole = os.path.join(guard.root, path)
