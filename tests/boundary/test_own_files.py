@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.own_files import read_file, replace_file
+from toolcrib.boundary.own_files import make_private, read_file, replace_file
+
+from ..locks import locks_of
 
 
 def test_a_file_is_private_unless_said_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -19,6 +23,37 @@ def test_a_file_is_private_unless_said_and_leaves_nothing_beside(tmp_path: Path)
     assert path.read_bytes() == b"\xff"
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert os.listdir(tmp_path) == ["settings.toml"]
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_an_empty_file_is_made_once_and_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "only root")
+
+    if not can:
+        monkeypatch.setattr(os, "mknod", refuse)
+    path = tmp_path / "jobs.db"
+    make_private(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_text("kept")
+    make_private(path)
+    assert path.read_text() == "kept"
+    with pytest.raises(FileNotFoundError):
+        make_private(tmp_path / "gone" / "jobs.db")
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_a_file_that_is_there_keeps_its_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool) -> None:
+    if not can:
+        monkeypatch.delattr(os, "mknod")
+    path = tmp_path / "jobs.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE t (x)")
+        before = locks_of(path)
+        assert before
+        make_private(path)
+        assert locks_of(path) == before
 
 
 def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import os
 import pickle
+import sqlite3
 from pathlib import Path
 
 import psycopg
@@ -19,6 +20,7 @@ from toolcrib.jobs.durable import DurableEngine
 from toolcrib.jobs.engine import Job, JobOutcome, JobRun, Limits, Served
 from toolcrib.jobs.job_store import QUEUED, SCHEMA, JobStore, open_database
 
+from ..locks import locks_of
 from ..postgres import Cluster, by
 
 
@@ -36,6 +38,21 @@ async def test_a_list_looks_at_the_latest_runs_only(tmp_path: Path, monkeypatch:
     assert [status.job.id for status in await engine.jobs(states=["failed"], limit=2)] == ["j9"]
     assert len(await engine.jobs(limit=10)) == 10
     await engine.aclose()
+
+
+async def test_a_second_engine_drops_no_lock_of_this_process(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    first, second = (DurableEngine(f"sqlite:///{path}") for _ in range(2))
+    assert await first.jobs() == []
+    with contextlib.closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM sqlite_master").fetchall()
+        before = locks_of(path)
+        assert before
+        assert await second.jobs() == []
+        assert before <= locks_of(path)
+    await first.aclose()
+    await second.aclose()
 
 
 async def test_a_postgres_database_without_an_encoding(postgres_cluster: Cluster) -> None:

@@ -20,6 +20,8 @@ from toolcrib.record.pruning import prune_journal
 from toolcrib.record.state import StateFolder
 from toolcrib.record.undoing import UndoConflict, undo
 
+from ..locks import locks_of
+
 
 class Room:
     def __init__(self, base: Path) -> None:
@@ -382,6 +384,16 @@ def test_several_processes_share_one_journal(room, forked_python):
     for _ in range(120):
         undo(room.journal)
     assert room.tree() == {}
+
+
+def test_cleaning_drops_no_lock_of_this_process(room):
+    """Without its lock, another process that ends deletes the log, with the changes that this one writes from then."""
+    journal, state = room.journal, room.state
+    journal.write("f", b"1", call_id="1")
+    before = locks_of(state.journal / "journal.db")
+    assert before
+    prune_journal(state, 1 << 30, 1e9)
+    assert locks_of(state.journal / "journal.db") == before
 
 
 def test_a_journal_that_cannot_be_written_stops_the_change(room):

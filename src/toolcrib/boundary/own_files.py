@@ -64,6 +64,19 @@ def private(path: str, flags: int) -> int:
         raise OSError(errno.ELOOP, "It is a link; name the file that it leads to", path) from None
 
 
+def make_private(path: str | os.PathLike[str]) -> None:
+    """Make an empty file that only this user can read, if there is nothing at this path. It is not opened: closing a
+    file drops all locks that this process has on it, so SQLite would lose those of its connections
+    (https://sqlite.org/howtocorrupt.html, 2.2)."""
+    try:
+        os.mknod(path, stat.S_IFREG | 0o600)
+    except FileExistsError:
+        pass
+    except (OSError, AttributeError):  # a system where only root may, or that has no such call
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 def read_regular(path: str | os.PathLike[str], most: int | None) -> bytes | None:
     """Return the content, at most `most` + 1 bytes; None if it is not a regular file. Does not wait at a FIFO."""
     length = -1 if most is None else most + 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
@@ -21,6 +20,7 @@ from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, WorkflowStatus
 from dbos import error as dbos_error
 from sqlalchemy.exc import SQLAlchemyError
 
+from ..boundary.own_files import make_private
 from ..core.text import one_line
 from .durable_worker import DurableWorker
 from .engine import (
@@ -100,7 +100,7 @@ class DurableEngine:
             raise NotThere(f"there are no jobs in {self.name}; nothing was made there")
         if is_sqlite(self.url):
             assert self.store.engine.url.database is not None
-            os.close(os.open(self.store.engine.url.database, os.O_CREAT | os.O_RDWR, 0o600))
+            make_private(self.store.engine.url.database)
         url = self.store.engine.url.render_as_string(hide_password=False)
         DBOS.migrate(url.replace("+psycopg", "", 1), schema=SCHEMA)
         self.store.set_up()

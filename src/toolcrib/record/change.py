@@ -18,6 +18,7 @@ from dataclasses import field, fields
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
+from ..boundary.own_files import make_private
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
 from ..core.call import inner_id
 from ..core.dataclass import dataclass
@@ -279,7 +280,7 @@ class ChangeTable:
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
     """Open the journal's database in autocommit mode; waits up to 10 s for other processes."""
     path = folder.journal / "journal.db"
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600))  # its other files follow it
+    make_private(path)  # its other files follow it
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
     try:

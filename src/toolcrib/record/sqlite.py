@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..boundary.own_files import make_private
 from .connection import PARTS, RecordError, naming, run_steps, statements, transaction
 from .tables import SCHEMA, SCHEMA_VERSION
 
@@ -60,9 +60,7 @@ class SqliteConnection(sqlite3.Connection):
 
 def open_file(path: Path | str, *, durable: bool, timeout: float) -> SqliteConnection:
     """Open a connection in WAL mode. `durable` syncs every commit. Raises RecordError if the file cannot be used."""
-    fresh = not os.path.exists(path)
-    if fresh:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    make_private(path)
     # The setup waits for other processes that do the same, whatever timeout later statements have.
     with naming(path):
         connection = sqlite3.connect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from toolcrib.record.connection import Where
+from toolcrib.record.sqlite import open_file
 from toolcrib.serve.console import live
 from toolcrib.serve.console.live import RecordWatch
+
+from ...locks import locks_of
 
 CHANGED = "data: changed\n\n"
 
@@ -44,7 +48,7 @@ async def test_each_page_hears_of_a_change_once(tmp_path: Path, monkeypatch: pyt
     await asyncio.sleep(0)
     record.write_text("12")
     assert await asyncio.gather(*heard) == [CHANGED, CHANGED]
-    record.with_name("record.db-shm").write_bytes(bytes(32_768))  # what opening and closing a record leaves
+    record.with_name("record.db-wal").touch()  # what opening a record makes
     assert await next_of(first) == ": still here\n\n"
     watch.close()
     for stream in (first, second):
@@ -82,6 +86,38 @@ async def test_so_many_pages_hear_of_changes_and_no_more(monkeypatch: pytest.Mon
     await streams[1].aclose()
 
 
+async def test_looking_at_a_record_drops_no_lock_of_this_process(tmp_path: Path) -> None:
+    record = tmp_path / "record.db"
+    with closing(open_file(record, durable=False, timeout=1)) as writer:
+        watch = RecordWatch(lambda: [record])
+        before = locks_of(record)
+        assert before
+        for n in range(3):
+            watch._state()  # pyright: ignore[reportPrivateUsage]
+            assert locks_of(record) == before
+            writer.execute(f"CREATE TABLE t{n} (x)")
+        watch.close()
+        assert locks_of(record) == before
+
+
+async def test_a_record_that_is_replaced_is_watched_on(tmp_path: Path) -> None:
+    record, other = tmp_path / "record.db", tmp_path / "other.db"
+    for path in (record, other):
+        open_file(path, durable=False, timeout=1).close()
+    watch = RecordWatch(lambda: [record])
+    seen = [watch._state()]  # pyright: ignore[reportPrivateUsage]
+    for replaced in (False, True):
+        if replaced:
+            other.rename(record)
+        with closing(sqlite3.connect(record)) as writer, writer:
+            writer.execute("CREATE TABLE t (x)")
+        seen += [watch._state(), watch._state()]  # pyright: ignore[reportPrivateUsage]
+    record.unlink()
+    seen += [watch._state(), watch._state()]  # pyright: ignore[reportPrivateUsage]
+    watch.close()
+    assert [a == b for a, b in itertools.pairwise(seen)] == [False, True] * 3
+
+
 async def test_a_change_is_heard_of_when_it_can_be_seen_and_not_before(tmp_path: Path) -> None:
     record = tmp_path / "record.db"
     with closing(sqlite3.connect(record, isolation_level=None, check_same_thread=False)) as writer:
@@ -92,6 +128,8 @@ async def test_a_change_is_heard_of_when_it_can_be_seen_and_not_before(tmp_path:
         watch = RecordWatch(lambda: [record], poll=0.005)
         stream = watch.events()
         await next_of(stream)
+        assert await next_of(stream) == CHANGED
+        writer.execute("INSERT INTO t VALUES (1)")  # the first change opens the record
         assert await next_of(stream) == CHANGED
         size = record.with_name("record.db-wal").stat().st_size
         writer.execute("BEGIN")

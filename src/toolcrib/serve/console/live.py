@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 
@@ -16,9 +18,9 @@ from ...record.connection import Where
 
 log = logging.getLogger("toolcrib.serve")
 
+_Signature = tuple[int, int, int] | None
+
 POLL_SECONDS = 0.5
-_HEADER, _FRAMES = 48, slice(16, 20)
-"""The size of that header, and where it has the number of frames in the log (https://sqlite.org/walformat.html)."""
 MAX_PAGES = 100
 """How many pages are told of changes at once."""
 BEAT_SECONDS = 15.0
@@ -33,6 +35,8 @@ class RecordWatch:
         self._changed, self._pages = asyncio.Event(), 0
         self._looking: asyncio.Task[None] | None = None
         self._shared: dict[str, tuple[Audit, Approvals]] = {}
+        self._files: dict[Path, _RecordFile] = {}
+        self._lock = threading.Lock()  # of these two
         self._closed = False
 
     @property
@@ -64,9 +68,12 @@ class RecordWatch:
         """End all streams."""
         self._closed = True
         self._changed.set()
-        for readers in self._shared.values():
-            for reader in readers:
-                reader.close()
+        with self._lock:
+            for file in self._files.values():
+                file.close()
+            for readers in self._shared.values():
+                for reader in readers:
+                    reader.close()
 
     async def _look(self) -> None:
         seen: list[object] | None = None  # the first look counts as a change: since a page was made, there may be one
@@ -79,11 +86,15 @@ class RecordWatch:
 
     def _state(self) -> list[object]:
         """Return something that is different after each change. Blocks."""
-        return [self._state_of(record) for record in self._records()]
+        with self._lock:
+            records = list(self._records())
+            for gone in self._files.keys() - set(records):
+                self._files.pop(gone).close()
+            return [self._state_of(record) for record in records]
 
     def _state_of(self, record: Where) -> object:
         if isinstance(record, Path):
-            return record, signature(record), _committed(record.with_name(f"{record.name}-shm"))
+            return self._files.setdefault(record, _RecordFile(record)).state()
         try:
             if record not in self._shared:
                 self._shared[record] = Audit(record), Approvals(record)
@@ -94,6 +105,44 @@ class RecordWatch:
             return record, str(error)
 
 
+class _RecordFile:
+    """A record in an SQLite file. It is opened when it has changed for the first time: there may be hundreds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._first = path, _files_of(path)
+        self._connection: sqlite3.Connection | None = None
+        self._inode: int | None = None
+
+    def state(self) -> object:
+        """Return something that is different after each transaction that can be seen now. The log of SQLite grows
+        earlier, and a page that is made then would miss it."""
+        now = _files_of(self._path)
+        found = now[0]
+        if self._connection is None and now == self._first:
+            return self._path, now
+        try:
+            if self._connection is None or found is None or found[2] != self._inode:  # another file has its name
+                self.close()
+                self._connection = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+                self._inode = found and found[2]
+            return self._path, self._inode, self._connection.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error as error:
+            self.close()
+            return self._path, now, str(error)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _files_of(path: Path) -> tuple[_Signature, _Signature]:
+    """Return what changes when a record or its log does. Opening a record makes an empty log, which does not count."""
+    log = signature(f"{path}-wal")
+    return signature(path), log if log and log[1] else None
+
+
 async def _is_set(changed: asyncio.Event) -> bool:
     try:
         async with asyncio.timeout(BEAT_SECONDS):
@@ -101,15 +150,3 @@ async def _is_set(changed: asyncio.Event) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _committed(path: Path) -> bytes | None:
-    """Return the header of the index of SQLite's log. It changes when a transaction can be seen; the log itself grows
-    earlier, and a page that is made then would miss it. None if the log is empty, because opening a record makes an
-    empty one and closing it removes that."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER)
-    except OSError:
-        return None
-    return header if len(header) == _HEADER and any(header[_FRAMES]) else None
