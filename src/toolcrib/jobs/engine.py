@@ -24,7 +24,9 @@ VERSION = 1
 """The version of a job's stored form. A worker refuses a job with a later one."""
 DEFAULT_QUEUE = "default"
 MAX_TAGS = 6
-"""Of a job or a worker. A worker looks into a queue for each combination of its tags."""
+"""Of a job or a worker, besides the one for `--config`. A worker looks into a queue for each combination of them."""
+CONFIG = "config:"
+"""The beginning of the tag of jobs that are made under a file of `--config`; its path and eight digits follow."""
 _NAME = lazy_regex(r"[\w.:@/-]{1,200}")
 _MAX_PATH = 4096
 
@@ -211,8 +213,9 @@ def pack(job: Job) -> str:
             raise JobError(f"the {what} {name!r} of a job may have letters, digits and . _ : @ / - only, at most 200")
     if "\0" in job.workspace or len(job.workspace) > _MAX_PATH:
         raise JobError(f"the workspace of job {job.id} should be a path, of at most {_MAX_PATH} characters")
-    if len(job.tags) > MAX_TAGS:
-        raise JobError(f"job {job.id} has {len(job.tags)} tags; at most {MAX_TAGS} are possible")
+    chosen = [tag for tag in job.tags if not tag.startswith(CONFIG)]
+    if len(chosen) > MAX_TAGS or len(job.tags) > MAX_TAGS + 1:
+        raise JobError(f"job {job.id} has {len(chosen)} tags; at most {MAX_TAGS} are possible")
     fields = {name: getattr(job, name) for name in Job.__slots__}
     fields |= {"body": dict(job.body), "trace": dict(job.trace), "tags": sorted(set(job.tags))}
     return plain_json(f"job {job.id}", fields)

@@ -7,6 +7,7 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypedDict
 
+from .engine import CONFIG
 from .schedules import Schedules
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ class Placement(TypedDict):
     workspace: str
 
 
-CONFIG = "config:"
-"""The beginning of the tag of jobs that are made under a file of `--config`; its name and eight digits follow."""
+MAX_CONFIG = 180
+"""Characters of the path in the tag for `--config`."""
 
 
 def placement(box: Toolbox) -> Placement:
@@ -39,13 +40,21 @@ def config_tag(settings: Settings) -> tuple[str, ...]:
     if settings.origin.config is None:
         return ()
     path = os.path.realpath(settings.origin.config)
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", os.path.basename(path))[:100]
-    return (f"{CONFIG}{name}-{sha256(os.fsencode(path)).hexdigest()[:8]}",)
+    shown = re.sub(r"[^A-Za-z0-9_./-]", "_", path)[-MAX_CONFIG:]
+    return (f"{CONFIG}{shown}-{_digits(path)}",)
 
 
 def config_name(tag: str) -> str:
-    """Return the name of the file of `--config` that a tag stands for; "" for another tag."""
-    return tag.removeprefix(CONFIG).rpartition("-")[0] if tag.startswith(CONFIG) else ""
+    """Return the path of the file of `--config` that a tag stands for, or its name if the tag cannot hold its path; ""
+    for another tag."""
+    if not tag.startswith(CONFIG):
+        return ""
+    shown, _, digits = tag.removeprefix(CONFIG).rpartition("-")
+    return shown if _digits(shown) == digits else os.path.basename(shown)
+
+
+def _digits(path: str) -> str:
+    return sha256(os.fsencode(path)).hexdigest()[:8]
 
 
 def workspace_of(box: Toolbox) -> str:
