@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shutil
+import stat
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -147,6 +148,22 @@ def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
     after = room.state()
     assert {name: after[name] for name in before} == before
     assert set(after) - set(before) == {"elsewhere", "new"}
+
+
+def test_a_fifo_that_is_gone_comes_back(room: Room) -> None:
+    for name in ("gone", "used", "replaced"):
+        os.mkfifo(room.root / name, 0o600)
+    saved = room.saver.save()
+    script = "rm gone replaced; echo x > replaced; cat used & echo y > used; wait"
+    subprocess.run(["sh", "-c", script], cwd=room.root, check=True)
+    outcome = room.saver.outcome(saved, CTX)
+    assert "it deleted or changed 2 files" in outcome.undo and not outcome.notes
+    undone = undo(room.journal, "call_1")
+    assert [stat.filemode((room.root / name).lstat().st_mode) for name in ("gone", "used", "replaced")] == [
+        "prw-------"
+    ] * 3
+    undo(room.journal, undone.undo_id)
+    assert (room.root / "replaced").read_text() == "x\n" and not (room.root / "gone").exists()
 
 
 def test_the_undo_history_keeps_its_limit_where_commands_rewrite_much(

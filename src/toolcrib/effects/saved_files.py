@@ -235,9 +235,9 @@ class FileSaver:
         except FileNotFoundError:
             raise ToolcribError("a command that ran at the same time covers it") from None
         change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted or rewrote it")
-        if now is not None and stat.S_ISREG(now.st_mode) and stat.S_ISREG(before.st_mode):
+        if now is not None and stat.S_IFMT(now.st_mode) == stat.S_IFMT(before.st_mode) != stat.S_IFLNK:
             same = now.st_size == before.st_size and stat.S_IMODE(now.st_mode) == stat.S_IMODE(before.st_mode)
-            if same and self._has_same_content(path, copy):
+            if stat.S_ISFIFO(now.st_mode) or (same and self._has_same_content(path, copy)):
                 journal.table.same_again(change, _identity(key), text(identity_of(now)))
                 return False
         change.set_before(before)
@@ -349,7 +349,7 @@ class _Saving:
                             continue
                         with closing_fd(below):
                             self._folder(below, f"{prefix}{name}/")
-                elif stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode):
+                elif stat.S_IFMT(st.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO):
                     self._file(fd, name, f"{prefix}{name}", st)
 
     def _file(self, fd: int, name: str, path: str, st: os.stat_result) -> None:
