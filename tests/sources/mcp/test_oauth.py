@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx2
@@ -109,7 +109,13 @@ async def test_a_registered_client(host: Any) -> None:
 
 
 async def login(
-    host: Any, named: str | None, *, endpoint: str | None = None, described: bool = True, **oauth: str
+    host: Any,
+    named: str | None,
+    *,
+    endpoint: str | None = None,
+    described: bool = True,
+    pkce: Sequence[str] | None = ("S256",),
+    **oauth: Any,
 ) -> str:
     """Log in with the client of the settings; return what the person reads, or "sent"."""
     opened: list[str] = []
@@ -126,7 +132,12 @@ async def login(
     before = found.context.oauth_metadata
     found.context.auth_server_url = named
     at = named or "https://mcp.example"
-    ends = {"issuer": at, "authorization_endpoint": f"{at}/authorize", "token_endpoint": endpoint or f"{at}/token"}
+    ends: dict[str, object] = {
+        "issuer": at,
+        "authorization_endpoint": f"{at}/authorize",
+        "token_endpoint": endpoint or f"{at}/token",
+    }
+    ends |= {"code_challenge_methods_supported": pkce}
     found.context.oauth_metadata = OAuthMetadata.model_validate(ends) if described else None
     try:
         await found.context.redirect_handler(f"{at}/authorize?state=x")
@@ -204,6 +215,17 @@ async def test_tokens_are_not_sent_without_encryption(host: Any) -> None:
     tokens = TokenFile(host.tokens, URL, host.learn)
     tokens.path.write_text(tokens.path.read_text().replace("http://[::1]/token", "http://a.example/token"))
     assert not TokenFile(host.tokens, URL, host.learn).has_tokens
+
+
+@pytest.mark.parametrize("pkce", [None, [], ["plain"]])
+async def test_a_server_that_does_not_say_that_it_supports_pkce_gets_no_login(
+    host: Any, pkce: list[str] | None
+) -> None:
+    said = await login(host, "https://as.example", pkce=pkce)
+    assert "https://as.example does not say that it supports PKCE (S256)" in said
+    assert "set mcp_servers.web.oauth.assume_pkce to true" in said
+    assert await login(host, "https://as.example", pkce=pkce, assume_pkce=True) == "sent"
+    assert await login(host, "https://as.example", pkce=["plain", "S256"]) == "sent"
 
 
 async def test_a_token_with_a_short_life_is_used_for_half_of_it(host: Any) -> None:

@@ -114,6 +114,8 @@ class OAuthConfig(Section):
     """The https address of a document that describes this client, for servers that identify clients this way."""
     redirect_port: Annotated[int, Bounds(ge=1, le=65535)] | None = None
     """The local port to which the browser returns. Unset: any free port."""
+    assume_pkce: bool = False
+    """Log in although the authorization server does not say that it supports PKCE."""
 
 
 @dataclass(frozen=True, slots=True)

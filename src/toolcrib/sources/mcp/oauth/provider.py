@@ -206,7 +206,8 @@ class TokenFile:
 
     def check_issuer(self, config: ServerConfig) -> None:
         """Refuse a login whose tokens, or the secret of a client in the settings, would be sent without encryption, or
-        to another authorization server than the one in the settings or of the first login. Raises ToolError."""
+        to another authorization server than the one in the settings or of the first login, and one with an
+        authorization server that does not say that it supports PKCE. Raises ToolError."""
         context, given = self._context, config.oauth
         if context is None:
             return
@@ -217,6 +218,12 @@ class TokenFile:
         try:
             if not is_private(endpoint):
                 raise ToolError(f"its login would send tokens to {endpoint} without encryption; it must be https")
+            said = metadata is None or "S256" in (metadata.code_challenge_methods_supported or ())
+            if not said and not given.assume_pkce:
+                raise ToolError(
+                    f"its authorization server {issuer} does not say that it supports PKCE (S256), so others could use "
+                    f"what the login page answers. If it does, set mcp_servers.{config.name}.oauth.assume_pkce to true"
+                )
             if expected is not None and expected.rstrip("/") != issuer.rstrip("/"):
                 where = f"mcp_servers.{config.name}.oauth.issuer" if given.issuer else "the first login"
                 raise ToolError(
