@@ -16,6 +16,7 @@ from pydantic import Field
 
 from ..boundary.programs import names_followed, within_any
 from ..boundary.read_tree import folders_below
+from ..boundary.real_path import real_path
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..core.dataclass import dataclass
@@ -80,7 +81,7 @@ def _folders(
     """Return the folders with skills of the person, then those of the workspace, and whether they count without trust:
     not where tools may write, which is everywhere in a workspace that is the home directory."""
     home = home or Path.home()
-    roots = [os.path.realpath(root) for root in (workspace, *writable)]
+    roots = [real_path(root) for root in (workspace, *writable)]
     own = [home / name for name in FOLDERS] + list(more)
     own += [workspace / name for name in FOLDERS if workspace / name not in own]
     return [(each, not _leads_through(each, roots)) for each in own]

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, cast
 
+from ..boundary.real_path import real_path
 from ..config.files import ConfigFile
 from ..config.hide import hidden, plain
 from ..config.layers import Layer, file_layer
@@ -215,7 +216,7 @@ def _try(options: Options, path: Path, before: str, after: str) -> None:
         if before:
             write(path, before)
         else:
-            Path(os.path.realpath(path)).unlink()
+            Path(real_path(path)).unlink()
         raise _refusal(path, before, error) from None
     return _write(options, path, after)
 

@@ -19,6 +19,7 @@ from ..boundary.host_starts import STARTS
 from ..boundary.named_by_agents import named_by_agents
 from ..boundary.openat2 import has_openat2
 from ..boundary.programs import SYSTEM_PATH, host_environment, look_up, packaged
+from ..boundary.real_path import real_path
 from ..boundary.ripgrep import find_ripgrep
 from ..boundary.sandbox import probe, select_sandbox
 from ..boundary.sandbox.spec import DoctorFinding
@@ -188,10 +189,10 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
         for program, why in found:
             if why is not None and program not in ours:
                 yield DoctorFinding(f"{_STARTS}{start.name}", False, f"{program} is never used: {why}", needed=False)
-    own = [each.path for root in writable for each in environment_in(os.path.realpath(root))]
+    own = [each.path for root in writable for each in environment_in(real_path(root))]
     detail = f"in the workspace, and protected: {', '.join(own)}" if own else f"{sys.prefix}, outside the workspace"
     yield DoctorFinding("own environment", True, detail, needed=False)
-    roots = [os.path.realpath(root) for root in writable]
+    roots = [real_path(root) for root in writable]
     for who, finds in (("git", named_by_git), ("other agents", named_by_agents)):
         named = [os.path.relpath(each.path, root) for root in roots for each in finds(root, [root])]
         if named:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from ..boundary.host_file import STARRED, HostFile, shadows_of
 from ..boundary.own_files import signature
 from ..boundary.programs import beneath
+from ..boundary.real_path import real_path
 from ..boundary.script_imports import imported_by
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
@@ -158,9 +159,9 @@ class OwnTools:
 
     def protect(self, settings: Settings) -> Settings:
         """The settings, with the files of these tools among those that the host runs."""
-        own = [os.path.realpath(path) for path in self._sources]
+        own = [real_path(path) for path in self._sources]
         shadows = [each for path in own if path.endswith(".py") for each in shadows_of(path)]
-        folder = os.path.realpath(self._folder)
+        folder = real_path(self._folder)
         later = [each for path in own for each in imported_by(path, folder)]  # within functions, or not there yet
         files = tuple(HostFile(path, _WHY, path.endswith(STARRED)) for path in dict.fromkeys([*own, *shadows, *later]))
         sandbox = settings.sandbox

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import stat
 import tomllib
@@ -18,6 +17,7 @@ from typing import Any, cast
 
 from ..boundary.own_files import locked_folder, read_file, replace_file
 from ..boundary.programs import beneath
+from ..boundary.real_path import real_path
 from ..config.files import TOML_KEY, toml_values
 from ..core.errors import ConfigError
 from ..core.homes import config_home
@@ -51,14 +51,14 @@ def project_file(root: Path) -> tuple[Path, str]:
 def of_project(path: Path, root: Path) -> Path:
     """The path of a project's file. Raises Usage if it is a link to elsewhere: whoever made the project would choose
     which file is changed."""
-    if not beneath(real := os.path.realpath(path), os.path.realpath(root)):
+    if not beneath(real := real_path(path), real_path(root)):
         raise Usage(f"{path} leads out of the workspace, to {real}; change that file itself")
     return path
 
 
 def shown(path: Path) -> str:
     """A file's path for a person; for a link, also the file that is meant."""
-    return f"{os.path.realpath(path)} (where the link {path} leads)" if path.is_symlink() else str(path)
+    return f"{real_path(path)} (where the link {path} leads)" if path.is_symlink() else str(path)
 
 
 def text_of(toml: Path, plain: Path) -> tuple[Path, str]:
@@ -113,7 +113,7 @@ def without_setting(text: str, suffix: str, path: Keys) -> str:
 def changing(path: Path) -> Generator[None]:
     """Let no other command change the file from here on, where it is read, until it is written: one of the two changes
     would be lost."""
-    folder = Path(os.path.realpath(path)).parent
+    folder = Path(real_path(path)).parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked_folder(folder):
         yield
@@ -122,7 +122,7 @@ def changing(path: Path) -> Generator[None]:
 def write(path: Path, text: str, mode: int = 0o600) -> None:
     """Replace the file in one step; a new one gets this mode, and its folder is for this user alone. A link stays: the
     file that it leads to is replaced, because people keep their settings in one folder and link to them."""
-    path = Path(os.path.realpath(path))
+    path = Path(real_path(path))
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else mode
     replace_file(path, text, mode)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from ..boundary.real_path import real_path
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..config.trust_store import trusted_name
@@ -188,7 +189,7 @@ def _revoke(store: TrustStore, paths: set[str]) -> None:
 
 def _gone(store: TrustStore, workspace: Path) -> set[str]:
     """Return the trusted files below the workspace that no longer exist, or that were left out of what is found."""
-    root = Path(os.path.realpath(workspace))
+    root = Path(real_path(workspace))
     return {entry.path for entry in store.entries() if Path(entry.path).is_relative_to(root)}
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from ..boundary.real_path import real_path
 from ..core.errors import ConfigError
 from ..core.homes import FOLDER_GONE, config_home, state_home
 from ..core.text import one_line
@@ -211,7 +212,7 @@ def _workspace_of(layers: list[Layer]) -> Path:
 def _leave_workspace(project: Layer, root: Path, warnings: list[str]) -> None:
     project.shaped.values.pop("workspace", None)
     given = project.values.pop("workspace", None)
-    if given is not None and os.path.realpath(given) != os.path.realpath(root):
+    if given is not None and real_path(given) != real_path(root):
         warnings.append(
             f"{project.origin(('workspace',))}: `workspace` is ignored: this file was found in the workspace {root} "
             "and cannot move it. Use --workspace, or name the file with --config."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..boundary.programs import names_followed
+from ..boundary.real_path import real_path
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.nesting import has_more_values
@@ -50,7 +51,7 @@ class Rules:
         """Imported files inside the workspace: anyone there may change them, so they need `toolcrib trust`."""
         self._root, *_ = folders = list(roots)
         self._home, self._status = home, status
-        self._changeable = [os.path.join(os.path.realpath(each), "") for each in folders]
+        self._changeable = [os.path.join(real_path(each), "") for each in folders]
 
     def add(self, each: RuleLayer) -> None:
         """Take the rules of a layer. Raises ConfigError for an invalid rule."""

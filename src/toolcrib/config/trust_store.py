@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from ..boundary.own_files import replace_file
+from ..boundary.real_path import real_path
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.homes import state_home
@@ -99,4 +100,4 @@ class TrustStore:
 def trusted_name(path: Path) -> str:
     """Return the file's name in its real folder. Links in the folder's path are resolved; a link that is the file
     itself is not, and counts as another file."""
-    return os.path.join(os.path.realpath(path.parent), path.name)
+    return os.path.join(real_path(path.parent), path.name)

@@ -7,6 +7,7 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypedDict
 
+from ..boundary.real_path import real_path
 from .engine import CONFIG
 from .schedules import Schedules
 
@@ -39,7 +40,7 @@ def config_tag(settings: Settings) -> tuple[str, ...]:
     them, because that file may be stricter than theirs."""
     if settings.origin.config is None:
         return ()
-    path = os.path.realpath(settings.origin.config)
+    path = real_path(settings.origin.config)
     shown = re.sub(r"[^A-Za-z0-9_./-]", "_", path)[-MAX_CONFIG:]
     return (f"{CONFIG}{shown}-{_digits(path)}",)
 
@@ -64,7 +65,7 @@ def workspace_of(box: Toolbox) -> str:
 
 def named_by(root: str | os.PathLike[str]) -> str:
     """Return the name of a workspace for jobs and schedules: its real path, which the machines must share."""
-    return os.path.realpath(root).encode("utf-8", "replace").decode()
+    return real_path(root).encode("utf-8", "replace").decode()
 
 
 def schedules_of(box: Toolbox) -> Schedules:

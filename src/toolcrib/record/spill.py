@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+from ..boundary.real_path import real_path
 from ..core.recent import Recent
 from .state import SPILL_QUOTA, private_folder, prune_folder
 
@@ -78,7 +79,7 @@ class Spill:
     ) -> None:
         private_folder(folder)
         self.folder, self.name = folder, folder.name
-        self._spellings = (os.path.join(folder, ""), os.path.join(os.path.realpath(folder), ""))
+        self._spellings = (os.path.join(folder, ""), os.path.join(real_path(folder), ""))
         self._unguessable = unguessable
         self._call_limit = call_limit
         self._quota = quota

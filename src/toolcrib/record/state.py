@@ -19,6 +19,7 @@ from pathlib import Path
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import replace_file
 from ..boundary.read_tree import all_below
+from ..boundary.real_path import real_path
 from ..boundary.remove_tree import remove_all
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
@@ -35,14 +36,14 @@ JOURNAL_AGE = 30 * 86400.0  # a usual limit for a desktop's trash
 
 def workspace_id(root: str | os.PathLike[str]) -> str:
     """Return a name for a workspace: the folder's own name in plain characters, and a hash of its real path."""
-    real = os.path.realpath(root)
+    real = real_path(root)
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(real)).strip(".-")[:40] or "root"
     return f"{slug}-{hashlib.blake2b(os.fsencode(real), digest_size=6).hexdigest()}"
 
 
 def state_path(root: str | os.PathLike[str], home: Path | None = None) -> Path:
     """Return the path of a workspace's state folder. Makes nothing."""
-    return Path(os.path.realpath(home or state_home())) / workspace_id(root)
+    return Path(real_path(home or state_home())) / workspace_id(root)
 
 
 @dataclass(frozen=True, slots=True)

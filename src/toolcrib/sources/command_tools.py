@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..boundary.programs import check_grant
+from ..boundary.real_path import real_path
 from ..builtin.command_runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
@@ -165,7 +166,7 @@ def command_tool(
     template = command_template(entry.command)
     schema = parameter_schema(entry.parameters)
     given = [base / os.path.expanduser(path) for path in entry.read]
-    read = tuple(Path(os.path.realpath(path)) for path in given)
+    read = tuple(Path(real_path(path)) for path in given)
     seconds = max(1.0, entry.timeout)
     work = CommandWork(
         entry.name, template, services, read, entry.working_dir, seconds, entry.env,

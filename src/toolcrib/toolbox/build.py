@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.programs import within_any
+from ..boundary.real_path import real_path
 from ..boundary.workspace import Workspace
 from ..builtin.command_effects import CommandEffects, EffectServices, SavesFiles
 from ..builtin.command_rules import CommandRules
@@ -140,12 +141,12 @@ def _make_settings_folder(settings: Settings) -> None:
     """Make the folder of the user's settings if it would lie where commands may write: they must not be the first to
     make it."""
     own = config_home()
-    if not os.path.lexists(own) and within_any(os.path.realpath(own), _writable(settings)):
+    if not os.path.lexists(own) and within_any(real_path(own), _writable(settings)):
         private_folder(own)
 
 
 def _writable(settings: Settings) -> list[str]:
-    return [os.path.realpath(each) for each in settings.sandbox.writable(settings.workspace)]
+    return [real_path(each) for each in settings.sandbox.writable(settings.workspace)]
 
 
 def _network(settings: Settings) -> AddressGuard:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile, both_names
+from ..boundary.real_path import real_path
 from ..core.errors import ConfigError
 from ..core.homes import data_home
 from ..core.wings import has_wing
@@ -80,5 +81,5 @@ def _plugins_of(settings: Settings) -> list[str | Path]:
     for folder in settings.plugins.plugin_dirs or (data_home() / "plugins",):
         found.append(folder)
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            found += [os.path.realpath(entry.path) for entry in entries if entry.is_symlink()]
+            found += [real_path(entry.path) for entry in entries if entry.is_symlink()]
     return found

@@ -7,12 +7,12 @@ write: those are protected against tools from the start on only.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.host_files import host_files_in
+from ..boundary.real_path import real_path
 from ..config.rules import rules_of
 from ..core.dataclass import dataclass
 from ..core.settings import annotations_of
@@ -50,7 +50,7 @@ def prepare_reload(box: Toolbox, new: Settings) -> Reload:
 
     def is_protected(part: Settings) -> bool:
         files = (*ground.starts.host_files(declared_starts(part)), *declared_files(part))
-        known, roots = set(ground.workspace.host_files), [os.path.realpath(each) for each in ground.starts.writable]
+        known, roots = set(ground.workspace.host_files), [real_path(each) for each in ground.starts.writable]
         return all(each in known for root in roots for each in host_files_in(root, files) if each in files)
 
     only = replace(old, hooks=(), secrets={}, mcp_servers={}, plugins=PluginsSettings())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..boundary.host_files import host_files_in
 from ..boundary.network.settings import RULE_DOMAIN
 from ..boundary.programs import check_grant
+from ..boundary.real_path import real_path
 from ..boundary.sandbox.spec import LazySandbox, Lift, WalledSandboxes
 from ..core.errors import ToolcribError
 from ..core.wings import has_wing
@@ -131,7 +132,7 @@ class Sandboxes:
         from ..policy.shell.parts import CommandPlace
 
         own = self.settings
-        readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read_roots, own.write_roots))
+        readable, writable = (tuple(map(real_path, roots)) for roots in (own.read_roots, own.write_roots))
         profile = "unrestricted" if own.backend == "none" else own.profile
         roots = (str(self.root), *writable)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...boundary.real_path import real_path
 from ...core.errors import ConfigError, ToolcribError
 from ..bus import Deliver, InboundMessage, OutboundMessage, not_sent
 
@@ -108,5 +108,5 @@ class PluginChannel:
 
 def _inside(media: Iterable[str], folder: Path) -> tuple[str, ...]:
     """Return the absolute paths of files of the plugin's folder; others are left out."""
-    paths = [Path(os.path.realpath(folder / each)) for each in media]
-    return tuple(str(path) for path in paths if path.is_relative_to(os.path.realpath(folder)))
+    paths = [Path(real_path(folder / each)) for each in media]
+    return tuple(str(path) for path in paths if path.is_relative_to(real_path(folder)))

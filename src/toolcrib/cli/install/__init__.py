@@ -15,6 +15,7 @@ from typing import Annotated, Any, cast
 
 from ...boundary.own_files import read_regular, replace_file
 from ...boundary.programs import named_programs, own_command
+from ...boundary.real_path import real_path
 from ...builtin.diffs import bounded_diff
 from ...config.files import exists
 from ...core.errors import ConfigError
@@ -122,7 +123,7 @@ def _change(
 ) -> bool:
     """Show what a file becomes, ask, and write it. A file in which nothing is left is removed. Returns whether it was
     changed."""
-    named, linked, path = shown(path), path.is_symlink(), Path(os.path.realpath(path))  # shown and changed: the target
+    named, linked, path = shown(path), path.is_symlink(), Path(real_path(path))  # shown and changed: the target
     before = _read(path)
     try:
         after = change(before)

@@ -154,7 +154,7 @@ def shows_password(command: Command, place: CommandPlace) -> str | None:
     """Return the file with settings that holds a password, if a git command may print it."""
     if not any(word.text in ("remote", "config") for word in command.args):
         return None
-    folders = map(os.path.realpath, _folders(command, place))
+    folders = map(real_path, _folders(command, place))
     own = (git for folder in folders for _, git in _repositories_of(folder))
     paths = [str(path) for git in own for path in _settings(git, _common(git))]
     return next(filter(holds_password, [*paths, *of_person({"HOME": place.home})]), None)

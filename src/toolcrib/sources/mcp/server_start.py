@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...boundary.environment import command_environment
 from ...boundary.programs import loads_something, named_programs
+from ...boundary.real_path import real_path
 from ...core.text import lazy_regex
 from ...policy.starts import DeclaredStart
 from .config import ServerConfig
@@ -48,14 +49,14 @@ def words_of(config: ServerConfig, workspace: Path) -> tuple[str, ...]:
     if words[1:2] != ("-m",) or not _is_everywhere(config, workspace):
         return words
     path = server_environment(os.environ, config.env)["PATH"]
-    program = os.path.basename(os.path.realpath(next(named_programs(words[0], path), "")))
+    program = os.path.basename(real_path(next(named_programs(words[0], path), "")))
     version = _PYTHON.fullmatch(program)
     return (words[0], "-P", *words[1:]) if version and int(version[1]) >= _OPTION_P else words
 
 
 def _is_everywhere(config: ServerConfig, workspace: Path) -> bool:
     """Return whether a server starts in every workspace, and its words, variables and folder do not name this one."""
-    texts, places = (config.command or "", *config.args, *_variables(config)), (workspace, os.path.realpath(workspace))
+    texts, places = (config.command or "", *config.args, *_variables(config)), (workspace, real_path(workspace))
     meant = os.path.isabs(os.path.expanduser(config.cwd or "")) or any(
         str(at) in each for each in texts for at in places
     )
@@ -81,8 +82,8 @@ def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -
     env = command_environment((), services)
     env.pop("VIRTUAL_ENV", None)
     if sys.prefix != sys.base_prefix:
-        own = os.path.realpath(os.path.join(sys.prefix, BIN))
-        parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
+        own = real_path(os.path.join(sys.prefix, BIN))
+        parts = [part for part in env["PATH"].split(os.pathsep) if real_path(part) != own]
         env["PATH"] = os.pathsep.join(parts)
     env.update(values)
     return env

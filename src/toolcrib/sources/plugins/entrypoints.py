@@ -17,6 +17,7 @@ from ...boundary.host_file import STARRED, HostFile, both_names, new_modules_of,
 from ...boundary.host_files import own_environment
 from ...boundary.import_path import let_project_in
 from ...boundary.programs import within_any
+from ...boundary.real_path import real_path
 from ...boundary.script_imports import imported_by, names_imported_by
 from ...core.errors import ToolcribError, ToolDefinitionError
 from ...core.registry import ToolRegistry
@@ -46,7 +47,7 @@ def plugin_files(allowed: Collection[str], blocked: Collection[str]) -> Iterator
     project's own (an editable installation, PYTHONPATH). Nothing is imported."""
     let_project_in()
     ours = own_environment()
-    for folder in (each for each in dict.fromkeys(map(os.path.realpath, sys.path)) if not within_any(each, ours)):
+    for folder in (each for each in dict.fromkeys(map(real_path, sys.path)) if not within_any(each, ours)):
         yield HostFile(os.path.join(folder, "*", "entry_points.txt"), _WHY, True)  # in any *.dist-info, in any case
         yield from new_modules_of(folder, _WHY)
     found: dict[str, None] = {}

@@ -14,6 +14,7 @@ from typing import Literal
 
 from ...boundary.programs import search_path
 from ...boundary.read_tree import folders_below
+from ...boundary.real_path import real_path
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError, OutsideWorkspace, ToolcribError, ToolDefinitionError
 from ...core.homes import config_home, data_home, state_home
@@ -47,7 +48,7 @@ def plugin_folders(settings: PluginsSettings) -> tuple[Path, ...]:
     folders = settings.plugin_dirs or (home,)
     for folder in folders:
         for own in (config_home(), state_home()):
-            if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(own)):
+            if Path(real_path(folder)).is_relative_to(real_path(own)):
                 raise ConfigError(
                     f"plugins.plugin_dirs: {folder} lies in {own}, which no command can see; use another folder, as "
                     f"{home}"
@@ -91,7 +92,7 @@ class Plugins:
     ) -> None:
         self._settings, self._registry, self._services = settings, registry, services
         self._bases = plugin_folders(settings)
-        self._writable = [Path(os.path.realpath(root)) for root in writable]
+        self._writable = [Path(real_path(root)) for root in writable]
         self._on_new = on_new
         self._found: dict[Path, Plugin] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -174,7 +175,7 @@ class Plugins:
                 continue
             for name in entries:
                 if not name.startswith("."):
-                    yield Path(os.path.realpath(base / name))
+                    yield Path(real_path(base / name))
 
     def _load(self, folder: Path, stamp: _Stamp) -> Plugin:
         plugin = Plugin(folder, "error", stamp=stamp)
@@ -211,7 +212,7 @@ class Plugins:
     def _may_change(self, folder: Path) -> bool:
         """Return whether tools can write to a plugin's folder, or to something that a link in it leads to."""
         places = [str(folder), *islice(_linked(str(folder)), _MAX_LINKS)]
-        return any(Path(os.path.realpath(place)).is_relative_to(root) for place in places for root in self._writable)
+        return any(Path(real_path(place)).is_relative_to(root) for place in places for root in self._writable)
 
     def _verdict(self, name: str) -> tuple[State, str]:
         settings = self._settings
@@ -298,7 +299,7 @@ def check_plugin(folder: Path, registry: ToolRegistry, services: CommandServices
 
     `registry` has the other tools; `backend` is the sandbox of commands.
     """
-    path = manifest_file(Path(os.path.realpath(folder)))
+    path = manifest_file(Path(real_path(folder)))
     if path is None:
         raise ManifestError(f"{folder}: {'it has no plugin.json' if folder.is_dir() else 'it is not a folder'}")
     if is_agent_plugin(path):

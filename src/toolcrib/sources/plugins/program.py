@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from ...boundary.openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, has_openat2, openat2
+from ...boundary.real_path import real_path
 from ...core.errors import ToolError
 
 MAX_BYTES = 512 << 20
@@ -136,7 +137,7 @@ def _open_beneath(folder: Path, path: str) -> int:
             return openat2(base, path, flags, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
         finally:
             os.close(base)
-    real, root = os.path.realpath(folder / path), os.path.realpath(folder)
+    real, root = real_path(folder / path), real_path(folder)
     if not real.startswith(f"{root}{os.sep}"):
         raise OSError(errno.EXDEV, "leads out of the plugin's folder")
     return os.open(real, flags | os.O_NOFOLLOW)
