@@ -1,13 +1,17 @@
 import errno
 import re
 import struct
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.boundary.sandbox import seccomp
+from toolcrib.boundary.environment import command_environment
+from toolcrib.boundary.process import run
+from toolcrib.boundary.sandbox import SandboxSettings, seccomp, select_sandbox
 from toolcrib.boundary.sandbox.landlock import landlock_syscalls
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
@@ -48,7 +52,7 @@ def test_every_denied_call_is_denied_and_its_neighbours_are_not(name: str) -> No
     denied = {pair[machine.column] for pair in seccomp.DENIED.values()} - {None}
     special = {machine.clone, machine.clone3, machine.ioctl, machine.socket, machine.socketpair}
     assert not denied & special
-    special |= {call for call, _ in machine.mknod}
+    special |= {pair[machine.column] for pair, _ in seccomp.MODES.values()} | {seccomp.OPENAT2}
     for number in range(500):
         if number not in special:
             expected = error(errno.EPERM) if number in denied else ALLOW
@@ -73,10 +77,23 @@ def test_arguments_decide(name: str) -> None:
     assert of(m.ioctl, 0, 0xDEAD_0000_5412) == error(errno.EPERM)  # the kernel looks at the low half only
     assert of(m.fcntl, 3, 3) == of(m.fcntl, 3, 1030, 3) == ALLOW  # F_GETFL, F_DUPFD_CLOEXEC
     assert of(m.fcntl, 3, 1024, 1) == of(m.fcntl, 3, 1040, 1) == error(errno.EPERM)  # leases
-    for call, argument in m.mknod:
-        before = (0,) * argument
-        assert of(call, *before, 0o020666) == error(errno.EPERM)  # the device 0:0 needs no privilege
-        assert of(call, *before, 0o010644) == of(call, *before, 0o100644) == of(call, *before, 0o644) == ALLOW
+    for key, (pair, argument) in seccomp.MODES.items():
+        call, before = pair[m.column], (0,) * argument
+        if call is None:
+            continue
+        if key.startswith("mknod"):
+            assert of(call, *before, 0o020666) == error(errno.EPERM)  # the device 0:0 needs no privilege
+            assert of(call, *before, 0o010644) == of(call, *before, 0o100644) == ALLOW
+        assert of(call, *before, 0o644) == of(call, *before, 0o2755) == of(call, *before, 0o1777) == ALLOW
+        for flags in (0o101, 0o20200002, 0o1102) if key in seccomp.OPENS else (0,):
+            to_mode = (*before[:-1], flags)
+            assert of(call, *to_mode, 0o755) == ALLOW, key
+            for mode in (0o4755, 0o104644, 0o6000, 0xDEAD_0000_0800):
+                assert of(call, *to_mode, mode) == error(errno.EPERM), key
+        if key in seccomp.OPENS:  # without O_CREAT the mode is whatever was there
+            for flags in (0, 1, 2, 0o200000, 0o2000000):
+                assert of(call, *before[:-1], flags, 0xFFFF) == ALLOW
+    assert of(seccomp.OPENAT2) == error(errno.ENOSYS)
     for call in (m.socket, m.socketpair):
         assert of(call, 1) == ALLOW
         assert of(call, 0x1_0000_0001) == ALLOW  # is AF_UNIX to the kernel, too
@@ -121,7 +138,12 @@ def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
         "setrlimit": landlock_syscalls.SETRLIMIT,
     }
     calls |= {name: pair for name, (pair, _) in landlock_syscalls.SCHEDULING.items()}
-    calls |= {"open": landlock_syscalls.OPEN, "openat": landlock_syscalls.OPENAT, "openat2": landlock_syscalls.OPENAT2}
+    calls |= {name: pair for name, (pair, _) in seccomp.MODES.items()}
+    calls |= {
+        "open": landlock_syscalls.OPEN,
+        "openat": landlock_syscalls.OPENAT,
+        "openat2": (seccomp.OPENAT2, seccomp.OPENAT2),
+    }
     for key, pair in calls.items():
         number = pair[machine.column]
         if number is not None and key in numbers:
@@ -160,7 +182,7 @@ def test_what_landlock_leaves_open_is_refused(name: str, abi: int) -> None:
         assert of(landlock_syscalls.SCHEDULING[name][0], whose, 0) == error(errno.EPERM)
     old = abi < 3
     assert of(landlock_syscalls.TRUNCATE) == (error(errno.EPERM) if old else ALLOW)
-    assert of(landlock_syscalls.OPENAT2) == (error(errno.ENOSYS) if old else ALLOW)
+    assert verdict(program, m.audit, seccomp.OPENAT2) == error(errno.ENOSYS)
     reading, writing = 0o1000, 0o1000 | 0o101
     assert of(landlock_syscalls.OPENAT, 3, 0, reading) == (error(errno.EPERM) if old else ALLOW)
     assert of(landlock_syscalls.OPENAT, 3, 0, writing) == ALLOW
@@ -218,3 +240,34 @@ def test_tcp_only_is_tcp_only(name: str) -> None:
     assert of(m.socketpair, 1, datagram, 0) == error(errno.EPROTONOSUPPORT)
     assert of(0) == ALLOW
     assert of(m.clone, 0x10000000) == error(errno.EPERM)
+
+
+MAKES = """
+import os, stat
+folder = os.open(".", os.O_RDONLY)
+def of_fd():
+    os.fchmod(os.open("fd", os.O_CREAT | os.O_WRONLY, 0o755), 0o4755)
+for make in (
+    of_fd,
+    lambda: os.open("made", os.O_CREAT | os.O_WRONLY, 0o4755),
+    lambda: os.mknod("node", stat.S_IFREG | 0o4755),
+    lambda: (open("at", "w").close(), os.chmod("at", 0o4755, dir_fd=folder)),
+):
+    try:
+        make()
+    except PermissionError:
+        continue
+    print("possible", make)
+os.close(os.open("plain", os.O_CREAT | os.O_WRONLY, 0o755))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+async def test_a_command_makes_no_file_that_runs_as_its_owner(tmp_path: Path, backend: Any) -> None:
+    sandbox = select_sandbox(SandboxSettings(backend=backend), tmp_path)
+    argv = ["/usr/bin/python3", "-c", MAKES]
+    ended = await run(sandbox.wrap(argv, cwd=tmp_path, env=command_environment(), timeout=60), timeout=60)
+    assert (ended.exit_code, ended.stdout.excerpt().text) == (0, "")
+    modes = {path.name: path.stat().st_mode & 0o7111 for path in tmp_path.iterdir()}
+    assert modes["plain"] == 0o111 and not any(mode & 0o6000 for mode in modes.values())

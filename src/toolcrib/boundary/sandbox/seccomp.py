@@ -31,8 +31,20 @@ CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x2
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # asm-generic/ioctls.h: both type into the terminal
 _LEASES = (1024, 1040)  # linux/fcntl.h: F_SETLEASE, F_SETDELEG; who opens a leased file waits for 45 s
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
-_FILE_KIND, _CHARACTER_DEVICE = 0o170000, 0o020000  # linux/stat.h
+_FILE_KIND, _CHARACTER_DEVICE, _S_ISUID = 0o170000, 0o020000, 0o4000  # linux/stat.h
+_MAKES = 0o100 | 0o20000000  # asm-generic/fcntl.h: O_CREAT, __O_TMPFILE; only with these, open has a mode
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE_MASK, _IPPROTO_TCP = 1, 2, 0xF, 6  # linux/net.h
+
+# Each call that gives a file a mode, and which of its arguments that is.
+MODES: dict[str, tuple[tuple[int | None, int | None], int]] = {
+    "chmod": ((90, None), 1), "fchmod": ((91, 52), 1), "fchmodat": ((268, 53), 2), "fchmodat2": ((452, 452), 2),
+    "creat": ((85, None), 1), "mknod": ((133, None), 1), "mknodat": ((259, 33), 2),
+    "open": ((2, None), 2), "openat": ((257, 56), 3),
+}  # fmt: skip
+OPENS = ("open", "openat")
+"""Those whose mode counts only if their flags, the argument before it, make a file."""
+OPENAT2 = 437
+"""Its flags and mode are behind a pointer: without it, programs use openat."""
 
 # name: (x86-64, aarch64); None where the machine does not have it
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -74,18 +86,13 @@ class Machine:
     ioctl: int
     socket: int
     socketpair: int
-    mknod: tuple[tuple[int, int], ...]
-    """The calls that make a file of any kind, each with the argument that says which."""
     x32: bool = False
 
 
 X86_64 = Machine(
-    0xC000003E, 0, clone=56, clone3=435, fcntl=72, ioctl=16, socket=41, socketpair=53, mknod=((133, 1), (259, 2)),
-    x32=True,
+    0xC000003E, 0, clone=56, clone3=435, fcntl=72, ioctl=16, socket=41, socketpair=53, x32=True
 )  # fmt: skip
-AARCH64 = Machine(
-    0xC00000B7, 1, clone=220, clone3=435, fcntl=25, ioctl=29, socket=198, socketpair=199, mknod=((33, 2),)
-)
+AARCH64 = Machine(0xC00000B7, 1, clone=220, clone3=435, fcntl=25, ioctl=29, socket=198, socketpair=199)
 MACHINES = {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
 
@@ -129,9 +136,16 @@ def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Fur
     # clone3 hides its flags behind a pointer; without it, C libraries use clone
     test(machine.clone3, _deny(errno.ENOSYS))
     test(machine.clone, _op(_LD, _DATA_ARG0), _op(_JSET, CLONE_NEW, 0, 1), _deny(errno.EPERM))
-    # everybody may make the device 0:0; over this workspace, an overlay would take it for a deleted file
-    for call, argument in machine.mknod:
-        test(*refuse_bits(call, argument, _FILE_KIND, _CHARACTER_DEVICE, errno.EPERM))
+    for name, (numbers, argument) in MODES.items():
+        if (number := numbers[machine.column]) is not None:
+            if name in OPENS:
+                test(number, _op(_LD, _DATA_ARG0 + 8 * (argument - 1)), _op(_JSET, _MAKES, 1, 0), _op(_RET, _ALLOW))
+            # who runs such a file becomes its owner, also another user outside
+            test(*refuse_bits(number, argument, _S_ISUID, _S_ISUID, errno.EPERM))
+            if name.startswith("mknod"):
+                # everybody may make the device 0:0; over this workspace, an overlay would take it for a deleted file
+                test(*refuse_bits(number, argument, _FILE_KIND, _CHARACTER_DEVICE, errno.EPERM))
+    test(OPENAT2, _deny(errno.ENOSYS))
     for call, requests in ((machine.ioctl, (TIOCSTI, TIOCLINUX)), (machine.fcntl, _LEASES)):
         test(call, _op(_LD, _DATA_ARG1))
         for request in requests:

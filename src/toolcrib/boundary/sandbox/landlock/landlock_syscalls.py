@@ -59,7 +59,6 @@ PRLIMIT: _Numbers = (302, 261)
 TRUNCATE: _Numbers = (76, 45)
 OPEN: _Numbers = (2, None)
 OPENAT: _Numbers = (257, 56)
-OPENAT2: _Numbers = (437, 437)
 
 MARK = 10  # RLIMIT_LOCKS, which the kernel does not use: each command has another one, which it cannot change
 
@@ -109,7 +108,6 @@ def build_filter(machine: Machine, abi: int) -> bytes:
         ]
     if abi < ABI_TRUNCATE:
         errors += [(number, errno.EPERM) for number in _on(column, TRUNCATE)]
-        errors += [(number, errno.ENOSYS) for number in _on(column, OPENAT2)]  # its flags are behind a pointer
         for argument, numbers in ((1, OPEN), (2, OPENAT)):
             # opening to read with O_TRUNC truncates
             blocks += [
