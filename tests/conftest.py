@@ -34,6 +34,7 @@ EACH_IS_LONG = (
     "test_kill.py",
     "test_options_for_real.py",
     "test_reading_against_bash.py",
+    "test_reading_against_shells.py",
     "test_versions.py",
     "test_wings.py",
 )
