@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.verdict import Judgement
+from .hidden_entries import hidden_at
 from .host_files import RULE_HOST_FILES, host_file_at
 from .protected_names import (
     REPOSITORY,
@@ -46,15 +47,15 @@ def why_protected(ws: Workspace, path: PathLike, along: Container[Path] = ()) ->
     what else the same call makes (`made_by`)."""
     place = ws.locate(path)
     inside = "/".join(place.parts)
-    found = protected_by(inside) or (protected_below(inside) if place.parts else None)
+    root = str(place.root.path)
+    whole = os.path.join(root, *place.parts)
+    found = protected_by(inside) or (protected_below(inside) if place.parts else None) or hidden_at(root, whole)
     if found is None and _in_repository(ws, place, along):
         return REPOSITORY
     if found is None and place.root.writable:
         from .sandbox.protected_paths import protected_behind  # only changes need it
         from .sandbox.running_commands import protected_now
 
-        root = str(place.root.path)
-        whole = os.path.join(root, *place.parts)
         found = protected_behind(map(str, ws.writable), whole) or protected_now(root, whole)
     return found
 

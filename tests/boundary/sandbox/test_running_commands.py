@@ -113,12 +113,12 @@ def test_a_command_that_ends_while_another_one_searches_hides_nothing(
 ) -> None:
     search = writable.find_protected_paths
 
-    def meanwhile(*args: Any) -> Any:
+    def meanwhile(*args: Any, **more: Any) -> Any:
         first = folders(ws)
         monkeypatch.setattr(writable, "find_protected_paths", search)
         running = first.guards(ws)
         (ws / "bare.git" / "HEAD").rename(ws / "hidden")
-        found = search(*args)
+        found = search(*args, **more)
         (ws / "hidden").rename(ws / "bare.git" / "HEAD")
         first.appeared(running)
         return found

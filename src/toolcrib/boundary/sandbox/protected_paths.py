@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
+from ..hidden_entries import hidden_at, hidden_name, homes_in
 from ..host_file import HostFile
 from ..programs import beneath, links_followed, places_followed, within_any
 from ..protected_names import REPOSITORY, ProtectedName, protected_by
@@ -97,9 +98,10 @@ class ProtectedPaths:
         found: dict[str, None] = {}
         deep, new = frozenset(deep), remembered(self.root, self.started)
         was, cut = self.search, len(self.search.seen) >= MAX_FOLDERS
-        search = Search(self.root, was.nearer, (*self.known, *deep), was.depth, closed=was.closed.copy())
-        known = dict.fromkeys(each for other in others for each in other.names.values())
-        hidden = (each for each in known if _is_of_repository(each[1]) and not self.is_deep(each[0]))
+        known, closed = (*self.known, *deep), was.closed.copy()
+        search = Search(self.root, was.nearer, known, was.depth, homes=was.homes, free=was.free, closed=closed)
+        theirs = dict.fromkeys(each for other in others for each in other.names.values())
+        hidden = (each for each in theirs if _is_of_repository(each[1]) and not self.is_deep(each[0]))
         for base, name in dict.fromkeys((*search.names(), *hidden)):
             path = f"{base}/{name}"
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
@@ -214,6 +216,8 @@ class ProtectedPaths:
         the type that the path would have: a link also leads to what is below it."""
         if self.denied(path, kind != "file"):
             return "a rule denies it"
+        if hidden_at(self.root, path, whole=False) and not within_any(path, self.search.free):
+            return _PROTECTED
         below = f"{path}/" if kind == "link" else None
         if path in self.held or (below and any(each.startswith(below) for each in self.held)):
             return _PROTECTED
@@ -226,7 +230,7 @@ class ProtectedPaths:
         for target, (link, name) in self.leads.items():
             if beneath(target, path) or (beneath(path, target) and real_path(link) == target):
                 shown = os.path.relpath(link, self.root) if beneath(path, self.root) else link
-                return ProtectedName(shown, (protected_by(name) or REPOSITORY).reason)
+                return ProtectedName(shown, _entry(name).reason)
         return None
 
     def _protect(self, base: str, name: str, *, shared: bool = False) -> None:
@@ -246,7 +250,7 @@ class ProtectedPaths:
                     self.hold_place(place)
         if shared:
             self.names[path] = (base, name)
-            self.shared[HostFile(real, (protected_by(name) or REPOSITORY).reason, name=name)] = None
+            self.shared[HostFile(real, _entry(name).reason, name=name)] = None
         if not real.startswith(self.root + "/"):
             return  # the link leads out of the workspace: another guard protects what is there
         if os.path.exists(real):
@@ -295,6 +299,10 @@ def _is_harmless(path: str, name: str) -> bool:
     except (OSError, ValueError):
         pass
     return False
+
+
+def _entry(name: str) -> ProtectedName:
+    return protected_by(name) or hidden_name(name.partition("/")[0]) or REPOSITORY
 
 
 def _is_of_repository(name: str) -> bool:
@@ -354,16 +362,24 @@ def _repository(beside: Beside, before: bool) -> bool:
 
 
 def find_protected_paths(
-    root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = (), depth: int = DEPTH
+    root: Path,
+    cwd: Path,
+    allowed: frozenset[str],
+    known: Iterable[str] = (),
+    depth: int = DEPTH,
+    free: Collection[str] = (),
 ) -> ProtectedPaths:
     """Return the protected paths of a workspace before a command that starts in `cwd`.
 
     `known` are folders where protected names were found before: a command could create so many other folders that the
-    search would not reach those.
+    search would not reach those. `free` are folders and files (absolute) that are not protected in a hidden folder.
     """
     nearer = tuple(p for p in (str(cwd), *map(str, cwd.parents)) if beneath(p, str(root)))
     bases = dict.fromkeys(known)
-    search = Search(str(root), nearer, tuple(bases), depth, remembered=True)
+    homes = homes_in(str(root)) if depth else ()
+    granted = (home if name == "*" else f"{home}/{name}" for home in homes for name in allowed)
+    free, nearer = frozenset((*free, *granted)), (*nearer, *homes)
+    search = Search(str(root), nearer, tuple(bases), depth, remembered=True, homes=homes, free=free)
     found = ProtectedPaths(str(root), allowed, search=search)
     for base, name in search.names():
         found._protect(base, name, shared=True)  # pyright: ignore[reportPrivateUsage]

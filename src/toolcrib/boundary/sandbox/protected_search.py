@@ -14,6 +14,7 @@ from dataclasses import field
 from ...core.dataclass import dataclass
 from ..descriptors import unreadable
 from ..git_index import SETTLED_NS, is_too_large, links_from, names_anything
+from ..hidden_entries import hidden_name
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
 from ..real_path import real_path
@@ -38,8 +39,10 @@ _LOOKED_AT = {name.casefold(): name for name in (*_FIRST, *REPOSITORY_NAMES, "HE
 
 # The depth of the search for nested repositories and projects before a command. A deeper repository is not protected.
 DEPTH = 3
+MAX_DEPTH = 100
 MAX_FOLDERS = 1_000
 _MAX_INNER = 100  # folders of one protected folder that are searched for links
+_MAX_HIDDEN = 500  # the same, of all hidden folders of a home, and of the folders in them
 _MAX_MODULES = 500
 # What git runs in `.git` has names of its own. A link among programs is to one of a project, which a person runs.
 _WITHOUT_LINKS = frozenset({".git", ".local/bin"})
@@ -60,6 +63,7 @@ class _Listed:
     names: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     closed: bool = False
     """Whether its owner, who is this user, may not list or enter it: what is in it is not known, but can be used."""
 
@@ -73,17 +77,20 @@ def _list(folder: str) -> _Listed:
     names: list[str] = []
     folders: list[str] = []
     links: list[str] = []
+    hidden: list[str] = []
     with unreadable, os.scandir(folder) as entries:
         for entry in entries:
             name = _LOOKED_AT.get(entry.name.casefold())
             if name is not None and (name == entry.name or os.path.lexists(f"{folder}/{name}")):
                 names.append(name)  # where case does not count, `.ENVRC` is `.envrc`
+            if entry.name[0] == ".":
+                hidden.append(entry.name)
             if entry.is_symlink():
                 links.append(entry.name)
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
     closed = not os.access(folder, os.R_OK | os.X_OK) and _is_own(folder)
-    return _Listed(frozenset(names), tuple(folders), tuple(links), closed)
+    return _Listed(frozenset(names), tuple(folders), tuple(links), tuple(hidden), closed)
 
 
 def _is_own(folder: str) -> bool:
@@ -135,6 +142,9 @@ class Search:
     known: tuple[str, ...] = ()
     depth: int = DEPTH
     remembered: bool = False
+    homes: tuple[str, ...] = ()
+    free: frozenset[str] = frozenset()
+    """What is not protected in hidden folders of the `homes`, by its absolute path."""
     seen: dict[str, None] = field(default_factory=dict[str, None])
     links: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The folder and name of a link that protected names begin with → its target."""
@@ -154,8 +164,24 @@ class Search:
                 yield from ((base, inner) for inner in look(base).folders)
             for name in self._names_in(base, entries, look):
                 yield base, name
-                if name not in _WITHOUT_LINKS:
-                    yield from ((base, link) for link in self._links_below(base, name, look))
+                yield from ((base, link) for link in self._links_below(base, [name], look))
+            if base in self.homes:
+                hidden = [name for name in look(base).hidden if hidden_name(name)]
+                names = [each for name in hidden for each in self._not_free(base, name)]
+                yield from ((base, name) for name in names)
+                yield from ((base, link) for link in self._links_below(base, names, look, _MAX_HIDDEN, depth=1))
+
+    def _not_free(self, base: str, name: str) -> Iterator[str]:
+        """Yield a name in a folder; if something in it is free, the names in it instead."""
+        path = f"{base}/{name}"
+        if not any(beneath(each, path) for each in self.free):
+            yield name
+        elif path not in self.free and os.path.isdir(path):
+            inner: list[str] = []
+            with unreadable:
+                inner = os.listdir(path)
+            for each in inner:
+                yield from self._not_free(base, f"{name}/{each}")
 
     def _list_after(self, folder: str) -> _Listed:
         """Return the entries of a folder. If a command has closed it, open it: not through a link that leads out."""
@@ -166,12 +192,18 @@ class Search:
             listed = _list(folder)
         return listed
 
-    def _links_below(self, base: str, name: str, look: Callable[[str], _Listed]) -> Iterator[str]:
-        """Yield the links in a protected folder that lead out of it, and those in the folders behind them: what they
+    def _links_below(
+        self,
+        base: str,
+        names: Iterable[str],
+        look: Callable[[str], _Listed],
+        most: int = _MAX_INNER,
+        depth: int = MAX_DEPTH,
+    ) -> Iterator[str]:
+        """Yield the links in protected folders that lead out of them, and those in the folders behind them: what they
         lead to is run or trusted, too."""
-        if not os.path.isdir(f"{base}/{name}"):
-            return
-        inside, pending = [real_path(f"{base}/{name}")], [name]
+        pending = [name for name in names if name not in _WITHOUT_LINKS and os.path.isdir(f"{base}/{name}")]
+        inside = [real_path(f"{base}/{name}") for name in pending]
         for folder in pending:
             listed = look(f"{base}/{folder}")
             inner = list(listed.folders)
@@ -181,7 +213,9 @@ class Search:
                     yield f"{folder}/{link}"
                     inside.append(real)
                     inner.append(link)
-            pending += [f"{folder}/{each}" for each in inner[: _MAX_INNER - len(pending)]]
+            if folder.count("/") < depth:
+                new = (f"{folder}/{each}" for each in inner[: max(0, most - len(pending))])
+                pending += [each for each in new if each not in _WITHOUT_LINKS]
 
     def _names_in(self, base: str, entries: frozenset[str], look: Callable[[str], _Listed]) -> Iterator[str]:
         for name in (each for first in entries & _ABOVE for each in _BETWEEN[first]):
@@ -242,7 +276,6 @@ _MAX_FOUND = 20_000  # of each root: as many as a walk by others finds
 _of_person: dict[str, set[str]] = {}  # those of them that no command can have made unseen
 _doubtful: set[str] = set()  # roots of which a search has not seen the whole
 _MAX_ENTRIES = 20_000  # of folders, in a search at any depth
-MAX_DEPTH = 100
 MAX_LENGTH = 3_500  # bytes of the path of a folder: with a protected name it is still a path for the kernel (4,096)
 NOT_SEARCHED = frozenset({
     "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache",

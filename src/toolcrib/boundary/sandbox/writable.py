@@ -132,7 +132,10 @@ class Writable:
     def _guard(self, root: Path, cwd: Path, ended: list[ProtectedPaths]) -> ProtectedPaths:
         with self._lock:
             known = (*self._known.get(root, ()), *remembered(str(root)))
-        found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
+        lifted = self._settings.host_files_writable
+        free = (*map(str, self.roots()), *lifted)
+        allowed = frozenset(self._settings.allow_protected)
+        found = find_protected_paths(root, cwd, allowed, known, free=[each for each in free if each != str(root)])
         if not any(beneath(str(root), each.root) or beneath(each.root, str(root)) for each in others(ended)):
             entered_before(str(root), found.search.entered)
         kept = tuple(kept_now(str(root), ended))  # a command that runs could hide from this one what they are
@@ -144,7 +147,6 @@ class Writable:
                     f"chmod u+rwx {shlex.quote(closed)}"
                 )
         own, near = self._settings.host_files, (str(cwd), *found.known)
-        lifted = self._settings.host_files_writable
         files = [each for each in host_files_in(str(root), own, near) if each.path not in lifted]
         for each in (*files, *own_data_in(str(root))):
             found.hold(each)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+from ...boundary.hidden_entries import homes_in
 from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
 from ...boundary.protected_names import RULE_PROTECTED, holds_protected
 from ...core.errors import ConfigError
@@ -226,7 +227,9 @@ def _fails_behind_wall(name: str | None, command: Command, effect: Effect, place
 
 
 def _holds_protected(folder: str, place: CommandPlace) -> bool:
-    return holds_protected(folder) or any(os.path.dirname(each.path) == folder for each in place.host_files())
+    if holds_protected(folder) or folder in homes_in(place.workspace):
+        return True
+    return any(os.path.dirname(each.path) == folder for each in place.host_files())
 
 
 def _installs(command: Command, effects: Iterable[Effect]) -> Literal["python", "node"] | None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ...boundary.descriptors import unreadable
 from ...boundary.git_settings import holds_password
+from ...boundary.hidden_entries import hidden_at
 from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.real_path import real_path
@@ -347,19 +348,20 @@ def _catastrophic(spot: Spot, place: CommandPlace) -> bool:
 def _judge_inside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
     verb, shown = PATH_KINDS[kind], _shown(spot)
     root = next((r for r in (place.workspace, *place.writable) if is_below(spot.path, r)), place.workspace)
-    relative = spot.path[len(root) :].strip("/")
-    if spot.pattern:
-        relative = f"{relative}/{spot.pattern}".strip("/")
+    whole = f"{spot.path}/{spot.pattern}".rstrip("/")
+    relative = whole[len(root) :].strip("/")
     if re.search(r"(?:^|/)\.git/hooks(?:/|$)", relative, re.IGNORECASE) and kind in ("write", "create", "modify"):
         return Finding("deny", "shell:persist", f"{verb} {shown}: git runs what is in it")
+    moves = kind in ("delete", "move", "modify")
     for each in place.host_files():
-        if each.covers(spot.path) or (kind in ("delete", "move", "modify") and each.is_touched_by(spot.path)):
+        if each.covers(spot.path) or (moves and each.is_touched_by(spot.path)):
             return Finding("ask", RULE_HOST_FILES, f"{verb} {shown}: {each.reason}")
     protected = protected_by(relative) if relative else None
     if protected is not None and protected.name == ".git":
         protected = None if kind in ("write", "create") else protected
-    if protected is None and kind in ("delete", "move", "modify") and relative:
+    if protected is None and moves and relative:
         protected = protected_below(relative)
+    protected = protected or hidden_at(root, whole, whole=moves)
     if protected is not None:
         return Finding("ask", "shell:protected", f"{verb} {shown}: {protected.reason}")
     return Finding("ask", f"shell:{kind}", f"{verb} {shown}", kind in ("write", "create", "move", "modify"))
