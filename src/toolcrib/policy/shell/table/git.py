@@ -219,6 +219,11 @@ def git_submodule(call: SortedWords) -> Iterator[Effect]:
         yield Effect("protected" if call.name.endswith("submodule") else "change")
 
 
+def git_bundle(call: SortedWords) -> Iterator[Effect]:
+    yield from of_operands(call.operands, f"text {'write' if call.texts()[:1] == ['create'] else 'read'} maybe*")
+    yield Effect("change")
+
+
 def git_rm(call: SortedWords) -> Iterator[Effect]:
     if call.has("--cached"):
         yield Effect("change", None, "changes what is staged", "shell:git-change")

@@ -55,8 +55,9 @@ git > bisect submodule | text text text | {_LOG} --recursive | options@git_submo
 GIT_OPEN = """
 git > add commit merge cherry-pick revert am apply commit-tree write-tree update-index sparse-checkout pack-refs \
   pack-objects unpack-objects index-pack prune-packed update-server-info rerere mktree mktag replace merge-file \
-  multi-pack-index commit-graph stage citool gui merge-tree bundle | maybe* | -m= --message= -F=read --file=read | \
+  multi-pack-index commit-graph stage citool gui merge-tree | maybe* | -m= --message= -F=read --file=read | \
   change
+git > bundle | text* | --version= | options@git_bundle
 git > gc repack | text* | --prune?!discard -a!discard --cruft-expiration=!discard -A -d -f -F -l -n -q | change
 git > mv | move* write | -f -k -n -v | change
 git > hash-object | read* | -w!change -t=

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..parts import Effect, Stdin, Word
 from ..roles import of_operands
+from ..sorting import literal
 from .program_spec import Handler, SortedWords
 from .wordlist import words
 
@@ -108,12 +109,22 @@ def _input(call: SortedWords) -> Word | None:
     return call.command.stdin.text if call.command.stdin is not None else None
 
 
+_SQLITE_FILES = (  # its own commands, of which three letters are enough
+    ("read", words(".read .import .restore")),
+    ("write", words(".output .once .backup .save .log .clone .open")),
+)
+
+
 def sqlite(call: SortedWords) -> Iterator[Effect]:
     yield from (Effect("write", word) for word in call.operands[:1])
     texts = [*call.values("-cmd", "--cmd"), *call.operands[1:], *([given] if (given := _input(call)) else [])]
     for line in [line for word in texts for line in (word.text or "").splitlines()]:
         if re.search(r"\b(?:drop|delete|truncate)\b", line, re.IGNORECASE):
             yield Effect("discard", None, "deletes data from a database")
+        name, *files = line.split() or [""]
+        for role, names in _SQLITE_FILES if len(name) > 3 else ():
+            if any(full.startswith(name) for full in names):
+                yield from (Effect(role, literal(file.strip("'\""))) for file in files if file[0] not in "-|")
     yield Effect("execute", None, "runs SQL", "shell:unknown-code")
 
 

@@ -215,6 +215,8 @@ def tar(call: SortedWords) -> Iterator[Effect]:
     for name, word in call.odd:
         if name in ("-I", "-F") and not _COMPRESSORS.fullmatch(word.text or ""):
             yield from of_program_word(word)
+        elif name == "-g" or name.startswith(("--listed", "--index", "--volno")):
+            yield Effect("write", word)
     folders = call.values("-C", "--directory")
     archives = call.values("-f", "--file")
     extracts = call.has("-x", "--extract", "--get")

@@ -10,6 +10,7 @@ from ..parts import Effect, Word
 from ..roles import choices, of_role, of_unlisted, plain
 from ..sorting import cut, literal
 from .program_spec import SortedWords
+from .wordlist import words
 
 _EXEC_SSH = lazy_regex(
     r"(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|proxyusefdpass|include|match)\b", re.IGNORECASE
@@ -39,12 +40,18 @@ def curl(call: SortedWords) -> Iterator[Effect]:
         yield Effect("network")
 
 
+_MAKES = words("dirprefix hstsfile warcfile warctempdir")  # settings of wget, which passes over case, - and _
+
+
 def wget(call: SortedWords) -> Iterator[Effect]:
     if not call.has("-O", "--output-document", "--spider"):
         yield Effect("create", next(iter(call.values("-P", "--directory-prefix")), literal("./x")))
     for word in call.values("-e", "--execute"):  # `post_file=x` is `--post-file=x`
         name = word.start.partition("=")[0]
-        yield from of_unlisted(f"--{name.strip()}", cut(word, min(len(name) + 1, len(word.start))))
+        value = cut(word, len(word.start) - len(word.start.removeprefix(name).removeprefix("=").lstrip()))
+        yield from of_unlisted(f"--{name.strip()}", value)
+        if re.sub(r"[-_\s]", "", name).lower() in _MAKES:
+            yield Effect("write", value)
 
 
 def copy(call: SortedWords) -> Iterator[Effect]:
