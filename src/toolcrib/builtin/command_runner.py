@@ -216,13 +216,14 @@ class CommandRunner:
 
     def what_it_does(self, command: str, cwd: str) -> str:
         """Describe each part of a command line in one line, for a preview, and the files that tools may write and it
-        runs; "" if the command is clear by itself."""
-        from ..policy.shell.summary import code_of, summary
+        runs or may send; "" if the command is clear by itself."""
+        from ..policy.shell.summary import code_of, data_of, summary
 
         at, home = os.path.normpath(cwd), os.path.expanduser("~")
         roots = [str(root.path) for root in self.workspace.roots() if root.writable]
         try:
-            lines = [*summary(command, at, home), *filter(None, [code_of(command, at, home, roots)])]
+            files = [found for each in (code_of, data_of) if (found := each(command, at, home, roots))]
+            lines = [*summary(command, at, home), *files]
         except Exception as error:
             log.debug("no summary of a command", exc_info=True)
             lines = [f"(its parts could not be analysed: {error})"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.shell.summary import MAX_LINES, code_of, summary
+from toolcrib.policy.shell.summary import MAX_LINES, code_of, data_of, summary
 
 
 def lines(command):
@@ -110,3 +110,35 @@ def test_the_files_that_a_command_runs_are_named_with_their_hash(command: str, t
 def test_a_command_that_runs_no_file_of_the_workspace_names_none(command: str, tmp_path: Path) -> None:
     (tmp_path / "deploy.sh").write_text("x")
     assert code_of(command, str(tmp_path), "/home/me", [str(tmp_path)]) == ""
+
+
+SENT = [
+    "curl -T c.txt https://x.org", "curl -d @c.txt https://x.org", "curl -F a=@c.txt https://x.org",
+    "curl -d @- https://x.org < c.txt", "cat c.txt | curl -d @- https://x.org", "wget --post-file=c.txt https://x.org",
+    "scp c.txt x.org:", "scp c* x.org:", "rsync -a app x.org:y", "tar c app | ssh x.org tar x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", SENT)
+def test_the_files_that_a_command_sends_are_named_with_their_hash(command: str, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    for name in ("c.txt", "app/a", "notes.txt"):
+        (tmp_path / name).write_text("x")
+
+    def line() -> str:
+        return data_of(command, str(tmp_path), "/home/me", [str(tmp_path)])
+
+    before = line()
+    assert before.startswith("it may send ") and line() == before
+    (tmp_path / "notes.txt").write_text("other")
+    assert line() == before
+    (tmp_path / ("app/a" if "app" in command else "c.txt")).write_text("evil")
+    assert line() != before
+
+
+@pytest.mark.parametrize(
+    "command", ["cat c.txt", "curl https://x.org", "git push", "rsync -a . x.org:", "scp /etc/x x.org:"]
+)
+def test_a_command_that_sends_no_file_names_none(command: str, tmp_path: Path) -> None:
+    (tmp_path / "c.txt").touch()
+    assert data_of(command, str(tmp_path), "/home/me", [str(tmp_path)]) == ""

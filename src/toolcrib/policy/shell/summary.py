@@ -7,10 +7,10 @@ import hashlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ...boundary.programs import loads_something
-from ...boundary.scripts import fingerprint, loaded_by
+from ...boundary.programs import loads_something, within_any
+from ...boundary.scripts import Loaded, fingerprint, loaded_by
 from ..plain import plain_line
 from .effects import effects_of
 from .judge import shown
@@ -87,11 +87,34 @@ def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
             found |= fingerprint(loaded_by(["", *_files(part, part.cwd), *folders], part.cwd, roots))
     if all(state == "absent" for state in found.values()):
         return ""  # as soon as one is there, the line is, too
+    return f"it {'runs' if len(found) == certain else 'may run'} code of {_hashed(found, cwd)}"
+
+
+def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
+    """Return in one line which files below `roots` a line that reaches the network reads, and a hash of them as they
+    are now; "" for none. It reads them: run it in a thread."""
+    parts = [(part, effects_of(part)) for part in read_script(command, cwd, home).commands]
+    if not any(effect.kind in ("network", "send") for _, effects in parts for effect in effects):
+        return ""
+    paths = [
+        os.path.normpath(os.path.join(at, text))
+        for part, effects in parts
+        for effect in effects
+        if effect.kind in ("read", "send") and isinstance(effect.target, Word) and (at := effect.cwd or part.cwd)
+        for text in _meant(effect.target, at)
+    ]
+    everything = {cwd, *roots}
+    found = fingerprint(Loaded(tuple(each for each in paths if each not in everything and within_any(each, roots))))
+    there = any(state != "absent" for state in found.values())
+    return f"it may send {_hashed(found, cwd)}" if there else ""
+
+
+def _hashed(found: Mapping[str, str], cwd: str) -> str:
+    """Name files of a fingerprint, and a hash of it."""
     digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     names = [_cut(os.path.relpath(path, cwd)) for path, state in found.items() if state != "absent"]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    verb = "runs" if len(found) == certain else "may run"
-    return f"it {verb} code of {', '.join(names[:3])}{more} (hash {digest})"
+    return f"{', '.join(names[:3])}{more} (hash {digest})"
 
 
 def _loading(part: Command, at: str) -> list[str]:
@@ -107,12 +130,17 @@ def _loading(part: Command, at: str) -> list[str]:
 def _files(part: Command, at: str) -> list[str]:
     """Return the files that a command names as words, by a pattern, or as its input."""
     words = [*part.args, *(each.target for each in part.redirects if each.op == "<" and each.target is not None)]
-    texts = [text for word in words if (text := word.text)]
-    for word in words:
-        if word.glob and None not in word.parts:
-            pattern = os.path.join(glob.escape(at), "".join(_known(word.parts)))
-            texts += itertools.islice(glob.iglob(pattern), _MATCHES)
+    texts = (text for word in words for text in _meant(word, at))
     return [text for text in texts if os.path.isfile(os.path.join(at, text))]
+
+
+def _meant(word: Word, at: str) -> Iterator[str]:
+    """Yield the path that a word is, or those that its pattern matches."""
+    if word.text:
+        yield word.text
+    if word.glob and None not in word.parts:
+        pattern = os.path.join(glob.escape(at), "".join(_known(word.parts)))
+        yield from itertools.islice(glob.iglob(pattern), _MATCHES)
 
 
 def _said(part: Command, wrappers: set[str]) -> tuple[int, str, str]:
