@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 from toolcrib.sources.mcp import pipes
-from toolcrib.sources.mcp.pipes import Answers, IncomingMessages, OutgoingMessages
+from toolcrib.sources.mcp.pipes import LONG, UNREADABLE, Answers, IncomingMessages, OutgoingMessages
 
 
 class Pipe:
@@ -147,6 +147,38 @@ async def test_what_is_no_message_is_told_and_passed_over(pipe: Pipe) -> None:
     os.write(pipe.write, b'{"jsonrpc": "2.0", "method": "n/2"}\n')
     assert number_of(await pipe.incoming.receive()) == 2
     assert pipe.rubbish == [b"hello", b"[1]"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{"text": "caf\xe9"}}',
+        b'{"jsonrpc": "2.0", "id": 7, "error": "no"}',
+        b'{"jsonrpc":"2.0","id":7,"result":{"text": undefined}',
+        b'{"result":{"value":oops},"jsonrpc":"2.0","id":7}',
+        b'{"jsonrpc":"2.0","id":7,"result":{"text": "' + b"x" * LONG + b'\\ud83d"}}',
+        b'{"result":{"names":[' + b'"",' * 1_000_001 + b'""]},"jsonrpc":"2.0","id":7}',
+    ],
+    ids=["latin-1", "error", "cut off", "late number", "half of a character", "too much"],
+)
+async def test_an_answer_that_cannot_be_read_is_an_error_at_once(pipe: Pipe, line: bytes) -> None:
+    pipe.incoming.data_received(line + b"\n")
+    answer = (await pipe.incoming.receive()).message
+    assert isinstance(answer, JSONRPCError)
+    assert answer.id == 7 and answer.error.message == UNREADABLE
+    assert pipe.rubbish == [line]
+
+
+async def test_what_only_looks_like_an_answer_answers_nothing(pipe: Pipe) -> None:
+    for line in (
+        b'{"id":7,"result":"done","level":"info"}', b'sent {"jsonrpc":"2.0","id":7,"result":{}}',
+        b'{"jsonrpc":"2.0","id":7,"method":"x","params":oops}', b'{"jsonrpc":"2.0","id":"seven","result":oops}',
+        b'{"log":{"result":{},"jsonrpc":"2.0","id":7}}',
+    ):  # fmt: skip
+        pipe.incoming.data_received(line + b"\n")
+    pipe.incoming.data_received(b'{"jsonrpc":"2.0","method":"n/1"}\n')
+    assert number_of(await pipe.incoming.receive()) == 1
+    assert len(pipe.rubbish) == 5
 
 
 async def test_a_message_that_is_too_long_is_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 
 from ...boundary.lines import Lines, LineTooLong
+from ...core.text import lazy_regex
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -33,6 +34,9 @@ MAX_ASKED = 16 * 2**20
 ASKING = 16 * 2**10
 """What each of them counts for besides."""
 ASKED = f"it did not take our answers to {MAX_ASKED // ASKING:,} requests, or to {MAX_ASKED >> 20} MiB of them"
+UNREADABLE = (
+    "its answer is not valid JSON-RPC, or has too many values, and was not read; the call may have had its effect"
+)
 TURNS = 16
 """After this many lines without a pause, other tasks on the loop get their turn."""
 
@@ -102,6 +106,26 @@ def _parsed(line: bytes) -> SessionMessage | None:
         if b"\\u" not in line or len(line) >= LONG:  # a long one would hold up everything for seconds
             raise
         return parse(json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace"))
+
+
+_BEGINS = lazy_regex(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"\s*:')
+_BEGINS_LATE = lazy_regex(rb'\s*\{\s*"(?:result|error)"\s*:')
+_ENDS = lazy_regex(rb',\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15})\s*\}\s*\Z')
+_END = 200
+"""The bytes at the end of a line in which the number of a request may be."""
+
+
+def _failure(line: bytes) -> SessionMessage | None:
+    """Return an error instead of an answer that cannot be read; None if the line is not clearly an answer. The call
+    would wait for its whole time limit."""
+    found = _BEGINS.match(line) or (_BEGINS_LATE.match(line) and _ENDS.search(line[-_END:]))
+    if not found:
+        return None
+    from mcp.shared.message import SessionMessage
+    from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError
+
+    error = ErrorData(code=INTERNAL_ERROR, message=UNREADABLE)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
 
 class IncomingMessages(ReadStream, asyncio.Protocol):
@@ -179,6 +203,8 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
                     message = None
                 if message is None:
                     self._rubbish(line)
+                    message = _failure(line)
+                if message is None:
                     continue
                 self.answered = True
                 return message
