@@ -50,7 +50,6 @@ def serve(
 ) -> None:
     """Serve the tools to MCP clients. `toolcrib install` sets up a client."""
     import asyncio
-    from importlib import import_module
 
     if not has_wing("http") and (http is not None or new_token is not None):
         raise Usage(f"there is no server for HTTP: {absent('http')}")
@@ -67,9 +66,6 @@ def serve(
     host, port = address_of(http, DEFAULT_PORT) if http is not None else ("", 0)
     if http is None and sys.stdin.isatty():
         show.say("Speaking MCP on stdin and stdout; a client starts this. End with Ctrl-D.", "dim")
-
-    if http is not None:  # before the event loop starts: importing the MCP SDK takes about a second
-        import_module("toolcrib.serve.http.server")
 
     def reload() -> Settings:
         return options.settings(quiet=True)

@@ -54,6 +54,9 @@ async def serve_http(
     """
     if not has_wing("http"):
         raise ConfigError(f"serve_http: {absent('http')}")
+    from ..sources.mcp.connecting import load_sdk
+
+    await load_sdk()
     from .http.server import serve
 
     await serve(box, host, port, token=token, allow_hosts=allow_hosts, started=started, reload=reload)

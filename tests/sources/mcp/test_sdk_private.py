@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,6 +28,20 @@ SRC = Path(sdk_private.__file__).parents[2]
 def _parameters(function: object) -> list[str]:
     assert callable(function)
     return list(inspect.signature(function).parameters)
+
+
+def test_a_model_of_a_message_is_built_when_it_is_first_used() -> None:
+    program = """
+from toolcrib.sources.mcp.sdk_private import load
+load()
+from mcp_types import methods
+model = methods.CLIENT_REQUESTS["tools/list", "2025-11-25"]
+print(model.__pydantic_complete__)
+methods.validate_client_request("tools/list", "2025-11-25", {"cursor": "x"})
+print(model.__pydantic_complete__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"], f"WireModel has changed: {done.stderr}"
 
 
 def test_the_client_session_has_its_stamp() -> None:

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ...boundary.programs import search_path
@@ -80,9 +79,14 @@ def _appeared(server: str, paths: list[str]) -> None:
 
 
 async def load_sdk() -> None:
-    """Load the MCP SDK in a thread. Always as a whole: two threads that load parts of it fail, as its parts import each
-    other."""
-    await asyncio.to_thread(import_module, "mcp")
+    """Load the MCP SDK in a thread."""
+
+    def load() -> None:
+        from . import sdk_private
+
+        sdk_private.load()
+
+    await asyncio.to_thread(load)
 
 
 def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientServices) -> dict[str, str]:

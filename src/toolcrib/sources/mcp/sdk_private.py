@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST
@@ -28,6 +29,20 @@ if TYPE_CHECKING:
 
 SEEN_IN = "2.3.0"
 """The version of `mcp` with which all of this was checked."""
+
+
+def load() -> None:
+    """Load the SDK as a whole: two threads that load parts of it fail, as its parts import each other.
+
+    Private: `mcp_types._wire_base.WireModel`, the base of its 300 models of messages in each revision. Each of them is
+    built when it is first used, and not as the SDK loads. Why: a process uses a dozen of them; the others are a tenth
+    of the time that the SDK takes to load, and 3 MB. There is no setting for it.
+    """
+    with contextlib.suppress(ImportError):  # an SDK without it only loads more slowly
+        from mcp_types._wire_base import WireModel
+
+        WireModel.model_config["defer_build"] = True
+    import_module("mcp")
 
 
 async def send_raw(session: ClientSession, request: Any, progress: ProgressFnT | None = None) -> dict[str, Any]:
