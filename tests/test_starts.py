@@ -110,7 +110,7 @@ def test_programs_are_looked_up_in_one_place() -> None:
     _, asked = in_source()
     assert asked == {
         "boundary.programs executable",  # the answer
-        "boundary.sandbox.outlet executable",  # the interpreter without its environment
+        "boundary.sandbox.namespace_helper executable",  # the interpreter without its environment
     }
 
 

@@ -29,7 +29,7 @@ USED = {
     "container engine": "looked up: there is none on a machine for tests",
     "a command without a sandbox": "exec",
     "the watcher of process groups": "the MCP servers: /bin/sh, whose text is a constant",
-    "the proxy's helper": "only with allowed domains: the interpreter and its text are those of the worker",
+    "the sandbox's helper": "only with allowed domains or much that is protected: it is started like the worker",
     "document and page worker": "read_file on a document",
     "ripgrep": "grep, glob",
     "the interpreter of scripts": "a program of the environment, as the packaged ripgrep",

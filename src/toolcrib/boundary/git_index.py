@@ -104,7 +104,7 @@ def _named_in(path: str, *_state: int) -> tuple[str, ...]:
     return tuple(map(os.fsdecode, dict.fromkeys(value for value in values if len(value) < _MAX_PATH)))
 
 
-@functools.lru_cache(100)
+@functools.lru_cache(1_000)  # as many as a search before a command may look at
 def _repositories(path: str, shared: bool, *_state: int) -> tuple[str, ...] | None:
     """Return the names in an index that may be repositories; None if they are too many."""
     names, total = dict[bytes, None](), 0

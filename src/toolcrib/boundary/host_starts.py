@@ -68,8 +68,8 @@ STARTS = (
         "/bin/sh with a fixed text, no variables",
     ),
     Start(
-        "the proxy's helper",
-        ("boundary.sandbox.outlet:Listeners._start", "boundary.sandbox.opener:main"),
+        "the sandbox's helper",
+        ("boundary.sandbox.namespace_helper:NamespaceHelper._start", "boundary.sandbox.inside_namespaces:main"),
         "the interpreter without its environment (-I -S), its text from memory, no variables",
     ),
     Start(

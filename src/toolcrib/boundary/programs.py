@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -137,6 +137,15 @@ def beneath(path: str, folder: str) -> bool:
 def within_any(path: str, folders: Iterable[str]) -> bool:
     """Return whether a path is one of these folders or lies in one, by their text."""
     return any(beneath(path, folder) for folder in folders)
+
+
+def within_known(path: str, folders: Collection[str]) -> bool:
+    """Do the same for a set of very many folders, without a slash at the end: it takes as long as the path is deep."""
+    while path not in folders:
+        path, slash, _ = path.rpartition("/")
+        if not slash:
+            return False
+    return True
 
 
 def host_environment(writable: Iterable[str | Path] = (), environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
     python arena.py FOLDER BACKEND [UID]
 
-BACKEND is a path of bubblewrap, `proxied:` and such a path (with a domain allowed), `landlock`, `landlock-N` (as on a
+BACKEND is a path of bubblewrap, `proxied:` and such a path (with a domain allowed), `helped:` and such a path (what is
+protected is bound as where there is very much of it), `landlock`, `landlock-N` (as on a
 kernel with version N of it), or `none`. With UID it becomes that user first (needs root). Prints the attacks' JSON,
 and under "host" what the host noticed.
 """
@@ -28,7 +29,7 @@ from pathlib import Path
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, cgroup, outlet, seccomp
+from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, bubblewrap, cgroup, namespace_helper, seccomp
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.boundary.sandbox.landlock import landlock_syscalls
 from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
@@ -78,8 +79,10 @@ def make(backend: str, workspace: Path) -> Sandbox:
     if backend.startswith("landlock"):
         version = backend.partition("-")[2]
         return LandlockSandbox(SandboxSettings(), workspace, int(version) if version else None)
-    program = backend.removeprefix("proxied:")
-    domains = ("allowed.test",) if program != backend else ()
+    kind, _, program = backend.rpartition(":")
+    domains = ("allowed.test",) if kind == "proxied" else ()
+    if kind == "helped":
+        bubblewrap.MAX_OWN_BINDS = 0
     return BubblewrapSandbox(program, SandboxSettings(allowed_domains=domains), workspace)
 
 
@@ -196,14 +199,14 @@ def main() -> None:
         raise SystemExit("without walls, root would do all of this to this machine")
     build(base, uid)
     if uid is not None:
-        outlet._own_python = lambda: "/usr/bin/python3"  # which another user reaches, too
+        namespace_helper._own_python = lambda: "/usr/bin/python3"  # which another user reaches, too
         cgroup.places = cgroup.Places  # the other user could not remove what root has made
     # Everything that is imported late is imported now: another user may not reach this interpreter's files.
     environment = command_environment()
     spawn = make(backend, base / "workspace").wrap(["/bin/true"], cwd=base / "workspace", env=environment, timeout=9)
     asyncio.run(run(spawn, timeout=9))
     spawn.appeared()
-    outlet.listeners.close()  # another user may have none of ours
+    namespace_helper.namespace_helper.close()  # another user may have none of ours
     if uid is not None:
         become(uid)
     started = time.monotonic()

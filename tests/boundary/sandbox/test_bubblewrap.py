@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.mount_points import Mount, not_bound
 from toolcrib.boundary.process import run
 from toolcrib.boundary.process_tree import end_left_behind
-from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
+from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap, namespace_helper, select_sandbox
+from toolcrib.boundary.sandbox.bubblewrap import MAX_OWN_BINDS, BubblewrapSandbox
 from toolcrib.core.errors import SandboxUnavailable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
@@ -29,7 +30,7 @@ from pathlib import Path
 from typing import Any
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
-from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap, namespace_helper, select_sandbox
 
 workspace = Path(sys.argv[1])
 sandbox = select_sandbox(SandboxSettings(backend="bubblewrap"), workspace)
@@ -87,11 +88,14 @@ def test_a_killed_process_leaves_no_command_that_begins(tmp_path: Path) -> None:
         mine.wait()
 
 
+@pytest.mark.parametrize("helped", [False, True])
 @pytest.mark.parametrize("target", ["..", "../.."])
 async def test_a_link_in_the_place_of_a_protected_folder_shows_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, helped: bool
 ) -> None:
     """Another command that runs makes 'sub' protected, and a link to the home once it has been judged."""
+    if helped:
+        monkeypatch.setattr(bubblewrap, "MAX_OWN_BINDS", 0)
     (workspace := tmp_path / "home" / "ws").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(workspace / target))
     sub = workspace / "sub"
@@ -102,7 +106,7 @@ async def test_a_link_in_the_place_of_a_protected_folder_shows_nothing_else(
     spawn = sandbox.wrap(["/bin/cat", ".bashrc"], cwd=workspace, env=command_environment(), timeout=60)
     sub.rename(workspace / "other")
     sub.symlink_to(target)
-    with pytest.raises(SandboxUnavailable, match="sub was changed while"):
+    with pytest.raises(SandboxUnavailable, match="sub: it was changed" if helped else "sub was changed while"):
         await run(spawn, timeout=60)
 
 
@@ -306,3 +310,77 @@ async def test_the_folder_of_a_hidden_file_keeps_its_name(tmp_path: Path) -> Non
     spawn = sandbox.wrap(["/bin/mv", "a", "c"], cwd=tmp_path, env=command_environment(), timeout=60)
     await run(spawn, timeout=60)
     assert hidden.exists()
+
+
+HARM = """
+for n in 000 150 299; do
+    cd {workspace}/$n
+    echo run > .git/hooks/pre-commit; echo '[core] fsmonitor = ./run' >> .git/config
+    mv .git other; mv ../$n ../other$n; rm -rf .git/hooks .git/config; ln -sfn /tmp .git/hooks
+    touch .git/index src
+done 2>/dev/null
+"""
+
+
+def repositories(workspace: Path, count: int) -> list[Path]:
+    made = [workspace / f"{number:03}" for number in range(count)]
+    for each in made:
+        for folder in ("objects", "hooks"):
+            (each / ".git" / folder).mkdir(parents=True)
+        (each / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        (each / ".git" / "config").write_text("[core]\n")
+    return made
+
+
+def own_binds(argv: Sequence[str]) -> int:
+    return sum(each in ("--bind", "--ro-bind") for each in argv)
+
+
+@pytest.mark.parametrize("helped", [True, False])
+async def test_of_very_many_repositories_the_last_is_as_safe_as_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helped: bool
+) -> None:
+    """bubblewrap needs seconds for that many mounts, so it makes few of them itself, where there is another way."""
+    if not helped:
+        monkeypatch.setattr(namespace_helper, "can_bind", lambda: False)
+    made = repositories(tmp_path, 300)
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap"), tmp_path)
+    command = ["/bin/sh", "-c", HARM.format(workspace=tmp_path)]
+    spawn = sandbox.wrap(command, cwd=made[299], env=command_environment(), timeout=60)
+    assert (own_binds(spawn.argv) < MAX_OWN_BINDS) is helped
+    assert (await run(spawn, timeout=60)).exit_code == 0
+    assert spawn.appeared() == []
+    assert sorted(tmp_path.iterdir()) == made
+    for each in made:
+        assert (each / ".git" / "config").read_text() == "[core]\n"
+        assert list((each / ".git" / "hooks").iterdir()) == []
+        assert (each / "src").exists() is (each.name in ("000", "150", "299"))
+
+
+async def test_what_is_hidden_stays_so_where_very_much_is_protected(tmp_path: Path) -> None:
+    made = repositories(tmp_path, 60)
+    for name in ("key", "kept"):
+        (made[7] / name).mkdir()
+        (made[7] / name / "text").write_text("secret")
+    hidden = (made[7] / "key", made[9], made[11] / ".git" / "hooks")
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap", hidden=hidden), tmp_path)
+    script = "cat 007/key/text; ls -A 009 011/.git/hooks; mv 007 other; cat 007/kept/text; echo x >> 009/.git/config"
+    spawn = sandbox.wrap(["/bin/sh", "-c", script], cwd=tmp_path, env=command_environment(), timeout=60)
+    assert own_binds(spawn.argv) < MAX_OWN_BINDS
+    result = await run(spawn, timeout=60)
+    assert result.stdout.excerpt().text == "009:\n\n011/.git/hooks:\nsecret", result.stderr.excerpt().text
+    assert made[7].is_dir()
+
+
+async def test_a_command_does_not_run_where_the_helper_cannot_protect_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "MAX_OWN_BINDS", 0)
+    (each,) = repositories(tmp_path, 1)
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap"), tmp_path)
+    command = ["/bin/sh", "-c", "echo x > ran"]
+    spawn = sandbox.wrap(command, cwd=tmp_path, env=command_environment(), timeout=60)
+    (each / ".git" / "hooks").rmdir()
+    with pytest.raises(SandboxUnavailable, match=r"could not be protected: .*hooks: No such file"):
+        await run(spawn, timeout=60)
+    assert not (tmp_path / "ran").exists()

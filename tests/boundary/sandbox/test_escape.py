@@ -92,9 +92,10 @@ def reached(report: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("kind", ["", "helped:"])
 @USERS
-def test_no_attack_gets_through_bubblewrap(program: str, uid: int | None, base: Path) -> None:
-    report, host = fight(base, _within_reach(Path(program), base) if uid is not None else program, uid)
+def test_no_attack_gets_through_bubblewrap(program: str, kind: str, uid: int | None, base: Path) -> None:
+    report, host = fight(base, f"{kind}{_within_reach(Path(program), base) if uid is not None else program}", uid)
     # queues and shared memory of its own ipc namespace, limits and attributes of its own files and processes
     assert reached(report) <= OWN
     host.pop("appeared")

@@ -26,7 +26,7 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.process import ProcessResult, run, start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.outlet import Listeners, listeners
+from toolcrib.boundary.sandbox.namespace_helper import NamespaceHelper, namespace_helper
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import AddressRefused, SandboxUnavailable
 
@@ -387,10 +387,10 @@ async def test_many_at_once_do_not_share_their_proxies(server: Server, workspace
 async def test_where_no_socket_can_be_opened_the_command_does_not_run(
     server: Server, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Listeners, pid: int, port: int) -> socket.socket:
+    def refuse(self: NamespaceHelper, pid: int, port: int) -> socket.socket:
         raise SandboxUnavailable("no")
 
-    monkeypatch.setattr(Listeners, "open", refuse)
+    monkeypatch.setattr(NamespaceHelper, "listen", refuse)
     with pytest.raises(SandboxUnavailable):
         await sh(server, workspace, "echo ran > ran")
     assert not (workspace / "ran").exists()
@@ -407,8 +407,8 @@ async def test_what_bubblewrap_says_counts_where_it_fails(
             await run(spawn, timeout=20)
 
 
-async def test_the_opener_is_started_again_when_it_has_ended(server: Server, workspace: Path) -> None:
-    ours = listeners
+async def test_the_helper_is_started_again_when_it_has_ended(server: Server, workspace: Path) -> None:
+    ours = namespace_helper
     ours.ready()
     process = ours._process  # pyright: ignore[reportPrivateUsage]
     assert process is not None
@@ -418,13 +418,13 @@ async def test_the_opener_is_started_again_when_it_has_ended(server: Server, wor
     assert result.exit_code == 0, said
 
 
-def test_the_opener_opens_nothing_in_our_own_network() -> None:
-    ours = Listeners()
+def test_the_helper_opens_nothing_in_our_own_network() -> None:
+    ours = NamespaceHelper()
     try:
         with pytest.raises(SandboxUnavailable, match="not the namespace of a sandbox"):
-            ours.open(os.getpid(), 0)
+            ours.listen(os.getpid(), 0)
         with pytest.raises(SandboxUnavailable):
-            ours.open(2**22 + 1, 0)  # above what a pid can be
+            ours.listen(2**22 + 1, 0)  # above what a pid can be
         ours.ready()
     finally:
         ours.close()

@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from ..filesystems import may_hang
 from ..mount_points import Mount, mounts, not_bound
 from ..own_devices import own_devices
 from ..process_tree import has_ended
-from ..programs import within_any
+from ..programs import within_any, within_known
 from ..real_path import real_path
 from ..spawn import Spawn, memory_file
 from ..workspace_paths import WHOLE_MACHINE
@@ -55,6 +55,9 @@ _ISOLATION = (
 )  # fmt: skip
 
 _NEW_ROOT = "/newroot"  # what bubblewrap mounts lies there until its last steps
+MAX_OWN_BINDS = 20
+"""bubblewrap reads the list of all mounts after each one that it makes. Where more protected paths are bound, a helper
+does it when bubblewrap has finished."""
 _MAX_WITHHELD = 2_000
 """bubblewrap takes at most 9,000 arguments, three for each path."""
 
@@ -117,8 +120,12 @@ class BubblewrapSandbox:
             bound += guarded.arguments(pins=layer is None)
         binds = [bound[number : number + 3] for number in range(0, len(bound), 3)]
         # What is read-only comes last: what is bound later, also for another granted folder, lies over it.
-        arguments += [each for bind in sorted(binds, key=lambda bind: bind[0] == "--ro-bind") for each in bind]
+        binds.sort(key=lambda bind: bind[0] == "--ro-bind")
         covered = self._covered(withheld, shown_by(arguments, hidden))
+        protect = None
+        if len(binds) > MAX_OWN_BINDS and layer is None:
+            binds, protect = _divided(binds, covered)
+        arguments += [each for bind in binds for each in bind]
         outlet = self._outlet()
         whole = {*granted.values()} - {WHOLE_MACHINE}
         copies = open_system_files(whole)
@@ -132,7 +139,7 @@ class BubblewrapSandbox:
         check = functools.partial(
             not_bound, paths=bound[2::3], base=_NEW_ROOT, whole=whole, over_layer=layer is not None
         )
-        handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet, check)
+        handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet, protect, check)
         arguments += ["--file", str(handshake.last), os.devnull, "--remount-ro", "/", "--chdir", str(cwd)]
 
         filter_fd = memory_file(self._filter)
@@ -310,6 +317,24 @@ def _overlay_roots(writable: Sequence[Path]) -> list[Path]:
     return found
 
 
+def _divided(binds: list[list[str]], covered: Iterable[str]) -> tuple[list[list[str]], Callable[[int], None] | None]:
+    """Return the binds that bubblewrap makes itself, and a function that makes the others in the sandbox whose first
+    process has this number, when bubblewrap has finished. What it covers would lie under what is bound afterwards."""
+    from .namespace_helper import can_bind, namespace_helper
+
+    if not can_bind():
+        return binds, None
+    covers = {each for each in covered if each.startswith("/")}
+    around = {str(folder) for each in covers for folder in Path(each).parents}
+    own, later = list[list[str]](), list[tuple[str, bool]]()
+    for bind in binds:
+        if bind[2] in around or within_known(bind[2], covers):
+            own.append(bind)
+        else:
+            later.append((bind[2], bind[0] == "--ro-bind"))
+    return own, lambda leader: namespace_helper.bind(leader, later)
+
+
 class _BubblewrapHandshake:
     """bwrap sends the leader's pid, mounts everything, and waits. We set the leader's limits, open its outlet, look at
     its mounts, and let it continue.
@@ -322,9 +347,11 @@ class _BubblewrapHandshake:
         limits: CommandLimits,
         timeout: float | None,
         outlet: Outlet | None,
+        protect: Callable[[int], None] | None,
         not_bound: Callable[[int, list[Mount]], str],
     ) -> None:
-        self._limits, self._timeout, self._outlet, self._not_bound = limits, timeout, outlet, not_bound
+        self._limits, self._timeout, self._outlet = limits, timeout, outlet
+        self._protect, self._not_bound = protect, not_bound
         self.fd, self.status = os.pipe()
         # bwrap copies `last` after all mounts: it is empty, and closed then, so that `ready` is at its end, too.
         ready, last = socket.socketpair()
@@ -367,6 +394,13 @@ class _BubblewrapHandshake:
     def release(self) -> None:
         if self._leader is None:
             return
+        if self._protect is not None:
+            try:
+                self._protect(self._leader)
+            except SandboxUnavailable:
+                if not has_ended(self._leader):
+                    raise
+                return
         other = self._not_bound(self._leader, self._ours)
         if other and not has_ended(self._leader):
             raise SandboxUnavailable(

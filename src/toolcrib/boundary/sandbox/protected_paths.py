@@ -20,7 +20,7 @@ from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
 from ..hidden_entries import hidden_at, hidden_name, homes_in
 from ..host_file import HostFile
-from ..programs import beneath, links_followed, places_followed, within_any
+from ..programs import beneath, links_followed, places_followed, within_any, within_known
 from ..protected_names import REPOSITORY, ProtectedName, protected_by
 from ..real_path import real_path
 from .protected_search import (
@@ -78,7 +78,7 @@ class ProtectedPaths:
         return [
             (path, path in self.read_only)
             for path in sorted(pinned | self.read_only, key=lambda p: (p.count("/"), p))
-            if not any(path.startswith(other + "/") for other in self.read_only)
+            if not within_known(os.path.dirname(path), self.read_only)
         ]
 
     def arguments(self, *, pins: bool = True) -> list[str]:
@@ -105,7 +105,7 @@ class ProtectedPaths:
         for base, name in dict.fromkeys((*search.names(), *hidden)):
             path = f"{base}/{name}"
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
-            mounted = within_any(os.path.dirname(path), self.read_only)  # by its text: a new link may lead there
+            mounted = within_known(os.path.dirname(path), self.read_only)  # by its text: a new link may lead there
             far = cut or base.count("/") - self.root.count("/") > DEPTH
             entered = far and base in search.entered - was.entered and not is_of_person(self.root, base)
             if mounted or not self.is_made(base, name, unsearched, entered):
