@@ -255,3 +255,20 @@ def test_an_index_is_read_again_only_when_it_changed(tmp_path: Path, monkeypatch
         for _ in range(3):
             assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: True) is None
         assert len(read) == times
+
+
+def test_the_indexes_of_very_many_repositories_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(path: str, size: int) -> bytes:
+        read.append(path)
+        return beginning_of(path, size)
+
+    monkeypatch.setattr(git_index, "beginning_of", noted)
+    monkeypatch.setattr(git_index, "SETTLED_NS", -(10**12))
+    for number in range(300):
+        (tmp_path / str(number) / ".git").mkdir(parents=True)
+        (tmp_path / str(number) / ".git" / "index").write_bytes(b"DIRC\0\0\0\2\0\0\0\0")
+    for _ in range(2):
+        assert not any(linked_folders(f"{tmp_path}/{number}") for number in range(300))
+    assert len(read) == 300

@@ -18,6 +18,8 @@ from toolcrib.boundary.programs import (
     look_up,
     places_followed,
     search_path,
+    within_any,
+    within_known,
 )
 
 pytestmark = pytest.mark.usefixtures("programs_in_tmp")
@@ -174,3 +176,11 @@ def test_links_on_the_way_to_a_link_to_itself_are_known(tmp_path: Path) -> None:
     assert places_followed(f"{tmp_path}/name/../name/loop")[:3] == [
         f"{tmp_path}/name", f"{tmp_path}/real", f"{tmp_path}/name",
     ]  # fmt: skip
+
+
+@given(
+    st.lists(st.sampled_from(["a", "ab", "b"]), max_size=4), st.sets(st.sampled_from(["/a", "/a/ab", "/b/b", "/ab"]))
+)
+def test_a_path_in_known_folders_is_the_same_as_in_any(parts: list[str], folders: set[str]) -> None:
+    path = f"/{'/'.join(parts)}"
+    assert within_known(path, folders) == within_any(path, folders)

@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.boundary.path_judgement import judge_path, made_by
 from toolcrib.boundary.protected_names import PROTECTED_NAMES
-from toolcrib.boundary.sandbox.protected_paths import find_protected_paths, protected_end
+from toolcrib.boundary.sandbox.protected_paths import ProtectedPaths, find_protected_paths, protected_end
 from toolcrib.boundary.workspace import Workspace
 
 
@@ -401,3 +401,14 @@ def test_settings_that_were_replaced_are_not_new(tmp_path: Path) -> None:
     (tmp_path / ".git/config").unlink()
     (tmp_path / ".git/config").write_text(PLAIN)
     assert found.appeared() == [".git/config"]
+
+
+def test_what_to_mount_in_very_many_repositories_is_known_at_once(tmp_path: Path) -> None:
+    """Each path was compared with each other one: a second for 3,000."""
+    found = ProtectedPaths(str(tmp_path), frozenset())
+    found.pinned = {f"{tmp_path}/{number}" for number in range(20_000)}
+    found.read_only = {f"{path}/hooks" for path in found.pinned}
+    found.pinned |= {f"{path}/hooks/inner" for path in found.pinned}
+    began = time.process_time()
+    assert len(found.mounts()) == 40_000
+    assert time.process_time() - began < 2
