@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import threading
+import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -59,6 +61,34 @@ def test_one_store_at_a_time_runs_a_session(tmp_path: Path, record: str) -> None
     with two.running(row.id):
         two.append(row.id, 1, user("then mine"))
     assert len(one.turns(row.id)) == 2
+    one.close()
+    two.close()
+
+
+def test_who_looks_whether_a_session_runs_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = stores(tmp_path, "")
+    row = one.create(model="m", system="s")
+    looks, found, lock = threading.Barrier(3), list[bool](), fcntl.flock
+
+    def look() -> None:
+        found.append(two.is_running(row.id))
+
+    def locked(fd: int, kind: int) -> None:
+        lock(fd, kind)
+        if threading.current_thread() in lookers and kind != fcntl.LOCK_UN:
+            looks.wait(5)
+            time.sleep(0.1)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    looks.wait(5)
+    with one.running(row.id):
+        pass
+    for looker in lookers:
+        looker.join()
+    assert found == [False, False]
     one.close()
     two.close()
 

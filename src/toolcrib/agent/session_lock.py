@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
+import time
 from collections.abc import Generator
 
-from ..boundary.own_files import lock_file
+from ..boundary.descriptors import closing_fd
+from ..boundary.own_files import open_lock
 from ..core.errors import ToolcribError, UnknownName
 from ..record.connection import Database, RecordError
 from ..record.spill import safe_name
@@ -58,11 +59,14 @@ class SessionLocks:
         """Return whether something holds the lock of a session now."""
         if self._state.url:
             return self._leases.is_held(f"session:{session_id}")
-        try:
-            with self._file(session_id):
-                return False
-        except SessionTaken:
-            return True
+        import fcntl
+
+        private_folder(self._folder)
+        with closing_fd(open_lock(self._folder / safe_name(session_id))) as fd:
+            free = _locked(fd, fcntl.LOCK_SH)
+            if free:
+                fcntl.flock(fd, fcntl.LOCK_UN)
+        return not free
 
     def forget(self, session_id: str) -> None:
         """Remove what is left of the lock of a session that is removed."""
@@ -94,14 +98,26 @@ class SessionLocks:
         import fcntl
 
         private_folder(self._folder)
-        fd = lock_file(self._folder / safe_name(session_id), wait=False)
-        if fd is None:
-            raise _taken(session_id)
-        try:
-            yield
-        finally:
-            fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
-            os.close(fd)
+        with closing_fd(open_lock(self._folder / safe_name(session_id))) as fd:
+            while not _locked(fd, fcntl.LOCK_EX):
+                if not _locked(fd, fcntl.LOCK_SH):
+                    raise _taken(session_id)
+                time.sleep(0.001)  # only `is_held` has it, which looks
+            try:
+                yield
+            finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
+
+
+def _locked(fd: int, kind: int) -> bool:
+    """Try to lock an open file. Returns whether it is locked now."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _taken(session_id: str) -> SessionTaken:

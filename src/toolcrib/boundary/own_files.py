@@ -153,7 +153,7 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
     """
     import fcntl
 
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = open_lock(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException as error:
@@ -162,3 +162,8 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
             return None
         raise
     return fd
+
+
+def open_lock(path: Path) -> int:
+    """Open a file that is only locked; it is made if it is not there. Raises OSError, also for a link."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
