@@ -1,8 +1,11 @@
 """What the record drops by age and size, and that the rest can still be verified."""
 
+import itertools
 import json
 import sqlite3
 import time
+from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -185,6 +188,32 @@ def test_opening_drops_old_calls_in_the_background(path):
     for _ in range(5):
         Audit(path, RecordSettings()).open().close()
     assert rows(path)[0][0] == 5001
+    assert check(path).problem is None
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+def test_another_process_may_drop_them_after_each_look(path, at):
+    """As two servers do that start at once."""
+    record(path, [400] * 10 + [300] * 5)
+    keep = RecordSettings(keep_days=365)
+    looks = itertools.count(1)
+
+    class Interrupted:
+        shared = False
+
+        def execute(self, sql, values=()):
+            found = connection.execute(sql, values).fetchall()
+            if next(looks) == at:
+                apply(path, keep)
+            return SimpleNamespace(fetchone=lambda: next(iter(found), None), fetchall=lambda: found)
+
+        def used_bytes(self):
+            return 1
+
+    with closing(connect(path)) as connection:
+        retention.is_due(Interrupted(), keep)
+        assert retention._measure(Interrupted(), 10, 0, 1).rows >= 0
+    assert apply(path, keep).rows == 0
     assert check(path).problem is None
 
 

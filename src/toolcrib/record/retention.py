@@ -39,13 +39,15 @@ def through(
     """Return the last row of a chain to delete, or None. `slack` are seconds that rows may be too old, so that not
     every start deletes a few rows. `used` are the bytes that the record takes, if that is known."""
     within = chain.bounds(number)
-    first, last = connection.execute(
-        "SELECT min(seq), max(seq) FROM record WHERE seq BETWEEN ? AND ?", within
+    found = connection.execute(
+        "SELECT seq, time FROM record WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT 1", within
     ).fetchone()
-    if first is None:
+    if found is None:
         return None
+    first, oldest = found  # in one statement: another process may drop this row now
+    last = chain.head(connection, number).seq
     used = connection.used_bytes() if used is None else used
-    goes = max(_too_old(connection, keep, slack, first, last), _too_much(keep, used, first, last))
+    goes = max(_too_old(connection, keep, slack, first, last, oldest), _too_much(keep, used, first, last))
     stated = chain.dropped(connection, number)[0]
     goes = min(max(goes, stated), last - 1)  # the last row stays: the next row is chained to it
     return goes if goes >= first else None
@@ -58,10 +60,9 @@ def is_due(connection: Database, keep: RecordSettings) -> bool:
     return any(through(connection, keep, DAY, number, used) is not None for number in numbers)
 
 
-def _too_old(connection: Database, keep: RecordSettings, slack: float, first: int, last: int) -> int:
+def _too_old(connection: Database, keep: RecordSettings, slack: float, first: int, last: int, oldest: float) -> int:
     if not keep.keep_days:
         return first - 1
-    oldest = connection.execute("SELECT time FROM record WHERE seq = ?", [first]).fetchone()[0]
     limit = time.time() - keep.keep_days * DAY
     if oldest >= limit - slack:
         return first - 1
@@ -106,7 +107,8 @@ def _measure(connection: Database, last: int, number: int, used: int) -> Dropped
     first, oldest = connection.execute(first_row, chain.bounds(number)).fetchone()
     numbers = range(chain.count(connection))
     rows = sum(chain.head(connection, each).seq - chain.dropped(connection, each)[0] for each in numbers)
-    return Dropped(last - first + 1, int(used * (last - first + 1) / max(rows, 1)), time.time() - oldest)
+    count = max(last - first + 1, 0)  # another process may have dropped them since
+    return Dropped(count, int(used * count / max(rows, 1)), time.time() - oldest)
 
 
 def _state(connection: Database, last: int, number: int) -> None:
