@@ -18,12 +18,14 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.environment import command_environment
+from toolcrib.boundary.own_files import lock_file
 from toolcrib.boundary.process import start
+from toolcrib.boundary.remove_tree import remove_all
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import SandboxUnavailable, ToolError
-from toolcrib.effects import changes_in, command_changes
+from toolcrib.effects import changes_in, command_changes, layer_store
 from toolcrib.effects.change_list import ChangeList
 from toolcrib.effects.layer_apply import ApplyConflict
 from toolcrib.effects.layer_scan import changes_of
@@ -513,6 +515,34 @@ def test_a_layer_is_applied_once(box: Commands) -> None:
     for name in ("ch-1-000000", "../x", "", "ch-" + "f" * 300):
         with pytest.raises(ToolError):
             box.layers.get(name)
+
+
+def test_what_is_being_discarded_is_not_applied(box: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, _ = box.run("echo a > a; echo b > b")
+    other = LayerStore(box.journal.folder)
+
+    def remove(folder: Path) -> None:
+        (folder / "lock").unlink()
+        with pytest.raises(LayerUnknown):
+            other.apply(held.id)
+        remove_all(folder)
+
+    monkeypatch.setattr(layer_store, "remove_all", remove)
+    box.layers.discard(held.id)
+    assert not held.folder.exists()
+    assert os.listdir(box.path) == []
+
+
+def test_changes_that_were_discarded_a_moment_ago_are_unknown(box: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, _ = box.run("echo a > a")
+
+    def lock(path: Path, *, wait: bool) -> int | None:
+        remove_all(held.folder)
+        return lock_file(path, wait=False)
+
+    monkeypatch.setattr(layer_store, "lock_file", lock)
+    with pytest.raises(LayerUnknown, match="no changes"):
+        box.layers.apply(held.id)
 
 
 def test_old_changes_are_dropped(box: Commands) -> None:

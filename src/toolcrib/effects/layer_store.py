@@ -193,6 +193,7 @@ class LayerStore:
             if held.state not in ("held", "undone"):
                 raise LayerUnknown(f"changes {name} are {held.state} and cannot be discarded; undo takes them back")
             self._unstage(held)
+            (held.folder / _STATE).unlink()  # first: the lock is a file in this folder, which may go before the rest
             remove_all(held.folder)
         return held
 
@@ -333,7 +334,10 @@ class LayerStore:
     @contextlib.contextmanager
     def _locked(self, name: str) -> Generator[HeldChanges]:
         self.get(name)
-        lock = lock_file(self.path / name / "lock", wait=False)
+        try:
+            lock = lock_file(self.path / name / "lock", wait=False)
+        except FileNotFoundError:  # it has just been removed
+            raise LayerUnknown(f"there are no changes {name!r} any more") from None
         if lock is None:
             raise LayerBusy(f"another process works on changes {name} just now; try again")
         try:
