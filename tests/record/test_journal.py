@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import sqlite3
 import stat
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolError
-from toolcrib.record import moving
+from toolcrib.record import moving, pruning
 from toolcrib.record.change import ChangeTable
 from toolcrib.record.journal import Journal
 from toolcrib.record.pruning import prune_journal
@@ -394,6 +395,33 @@ def test_cleaning_drops_no_lock_of_this_process(room):
     assert before
     prune_journal(state, 1 << 30, 1e9)
     assert locks_of(state.journal / "journal.db") == before
+
+
+def test_cleaning_a_full_disk_leaves_what_is_only_in_the_log_of_sqlite(room, monkeypatch):
+    journal, state = room.journal, room.state
+    journal.write("f", b"1", call_id="1")
+    journal.close()  # moves that change out of the log
+    journal.write("f", b"2", call_id="2")
+    kept = journal.images.path(journal.changes("2")[0])
+    os.utime(kept, (1, 1))
+
+    def full(folder):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(pruning, "open_journal_db", full)
+    prune_journal(state, 1 << 30, 1e9)
+    assert kept.read_bytes() == b"1"
+
+
+def test_a_journal_that_is_locked_is_not_cleaned(room, monkeypatch):
+    def locked(folder):
+        raise sqlite3.OperationalError("database is locked")
+
+    room.journal.write("f", b"1", call_id="1")
+    monkeypatch.setattr(pruning, "open_journal_db", locked)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        prune_journal(room.state, 1 << 30, 1e9)
+    room.journal.prune_sometimes(1 << 30)
 
 
 def test_a_journal_that_cannot_be_written_stops_the_change(room):

@@ -8,6 +8,7 @@ deletes them.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import secrets
@@ -215,7 +216,8 @@ class Journal:
             from .pruning import prune_journal
 
             self._since_prune = 0
-            prune_journal(self.folder, JOURNAL_QUOTA, JOURNAL_AGE)
+            with contextlib.suppress(sqlite3.OperationalError):  # the change is made; it is cleaned another time
+                prune_journal(self.folder, JOURNAL_QUOTA, JOURNAL_AGE)
 
 
 class BeforeImages:

@@ -14,6 +14,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from . import state
 from .change import COMMAND_PREFIX, open_journal_db
+from .connection import is_busy
 from .state import Removal, StateFolder, folder_entries, prune_folder, remove_entry
 
 
@@ -29,9 +30,13 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
                 db.execute("DELETE FROM change WHERE id = ?", (number,))
                 if holder:
                     remove_entry(folder.path / holder)
-    except sqlite3.OperationalError:  # on a full disk nothing can be written until the contents are gone
+    except sqlite3.OperationalError as error:  # on a full disk nothing can be written until the contents are gone
+        if is_busy(error):
+            raise
         with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as db:
             chosen = _old_changes(folder, db, quota, max_age)
+        # The changes that are still in the log of SQLite are not seen here: what seems to be of none may be theirs.
+        chosen = [each for each in chosen if each[1] is not None]
         if chosen and not dry_run:
             for holder in {holder for _, _, holder in chosen} - {""}:
                 remove_entry(folder.path / holder)
