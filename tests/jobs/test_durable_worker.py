@@ -287,7 +287,6 @@ async def test_a_claimed_run_that_nobody_does_is_given_back(
     engine: DurableEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(durable_worker, "_SWEEP", 0.02)
-    monkeypatch.setattr(durable_worker, "_STUCK", 0.0)
 
     async def run(job: Job, run: JobRun) -> JobOutcome:
         return JobOutcome("done", run.attempt)
