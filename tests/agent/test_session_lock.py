@@ -76,14 +76,14 @@ def test_who_looks_whether_a_session_runs_is_in_nobodys_way(tmp_path: Path, monk
     def locked(fd: int, kind: int) -> None:
         lock(fd, kind)
         if threading.current_thread() in lookers and kind != fcntl.LOCK_UN:
-            looks.wait(5)
+            looks.wait(60)
             time.sleep(0.1)
 
     monkeypatch.setattr(fcntl, "flock", locked)
     lookers = [threading.Thread(target=look) for _ in range(2)]
     for looker in lookers:
         looker.start()
-    looks.wait(5)
+    looks.wait(60)
     with one.running(row.id):
         pass
     for looker in lookers:
