@@ -145,7 +145,7 @@ def two_calls_in_one_node(box: Toolbox) -> Any:
     second_was_asked = threading.Event()
 
     def preview_of_late(args: Any, ctx: Any) -> str:
-        second_was_asked.wait(5)
+        second_was_asked.wait(60)
         return "late"
 
     def preview_of_large(args: Any, ctx: Any) -> str:

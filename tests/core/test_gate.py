@@ -87,7 +87,7 @@ async def test_calls_that_change_files_wait_for_those_of_the_same_caller_alone()
         """Change a file."""
         order.append(path)
         if path == "a1":
-            go.wait(5)
+            go.wait(60)
         if path == "b":
             go.set()
         return path
@@ -110,7 +110,7 @@ async def test_a_call_whose_check_fails_when_its_turn_comes_is_refused() -> None
     @tool(category="filesystem_write", judge=judge, paths={"path": "write"})
     def change(path: str) -> str:
         """Change a file."""
-        go.wait(5)
+        go.wait(60)
         done.append(path)
         return path
 
