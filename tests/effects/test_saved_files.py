@@ -367,6 +367,19 @@ def test_old_copies_are_deleted(room: Room, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(list(folder.iterdir())) == 1
 
 
+def test_copies_that_a_running_command_needs_stay(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of a server that runs in the background while other commands come and go."""
+    (room.root / "a").write_text("before")
+    long = room.saver.save()
+    (room.root / "a").write_text("after it")
+    monkeypatch.setattr(saved_files, "STALE_SECONDS", -1.0)
+    assert room.saver.save().keys
+    outcome = room.saver.outcome(long, CTX)
+    assert "changed 1 file" in outcome.undo and not outcome.notes
+    undo(room.journal, "call_1")
+    assert (room.root / "a").read_text() == "before"
+
+
 @pytest.fixture
 async def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Toolbox]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -107,7 +107,7 @@ class FileSaver:
                     _Saving(saved, known, there, self._ours, earlier).walk(self._root)
                     saved.why = _TOO_LARGE
             self._looked(saved.guarded, saved.why != _TOO_LARGE)
-            self._prune({*saved.keys.values(), PATHS, CUT})
+            self._prune()
         except OSError as error:
             with unreadable:
                 raise
@@ -257,10 +257,11 @@ class FileSaver:
         with open(self._journal.ws.open_read(path, follow=False), "rb") as file:
             return file.read(MAX_FILE_BYTES + 1) == copy.read_bytes()
 
-    def _prune(self, current: set[Key]) -> None:
-        """Delete copies of files that have changed since: old ones, and more where there are too many bytes."""
-        stale: list[tuple[float, str, int]] = []
-        total = 0
+    def _prune(self) -> None:
+        """Delete copies that no command here needs any more: old ones, and more where there are too many bytes."""
+        running = filter(None, [each() for each in self._running.valuerefs()])
+        current = {PATHS, CUT}.union(*(each.keys.copy().values() for each in running))
+        total, stale = 0, list[tuple[float, str, int]]()
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):
