@@ -29,7 +29,7 @@ from toolcrib.policy.requests import Decision, answer
 from toolcrib.record import approvals, chain, postgres
 from toolcrib.record.approvals import LIVES, STAYS, Approvals
 from toolcrib.record.audit import Audit
-from toolcrib.record.connection import LIVING, RecordError, shown
+from toolcrib.record.connection import LIVING, RecordError, is_busy, shown
 from toolcrib.record.database import connect
 from toolcrib.record.retention import DAY, apply
 from toolcrib.record.settings import RecordSettings
@@ -90,6 +90,15 @@ def test_processes_that_open_it_at_once_make_the_tables_once(postgres_url: str) 
     assert errors == []
     assert check(postgres_url).problem is None
     assert run(postgres_url, "SELECT count(*) FROM record WHERE kind = 'outcome'")[0][0] == 8
+
+
+@pytest.mark.parametrize("made", ["SCHEMA toolcrib", "TABLE toolcrib.part ()", "TYPE toolcrib.glob AS ENUM ()"])
+def test_what_another_process_has_just_made_is_tried_again(postgres_url: str, made: str) -> None:
+    """IF NOT EXISTS looks first, so that it may find it there when it makes it."""
+    with contextlib.closing(connect(postgres_url)) as connection, pytest.raises(sqlite3.Error) as error:
+        for _ in range(2):
+            connection.execute(f"CREATE {made}")
+    assert is_busy(error.value)
 
 
 def test_tables_of_a_later_version_are_left_alone_and_older_ones_are_brought_up(postgres_url: str) -> None:

@@ -30,6 +30,8 @@ CONNECT_SECONDS = 5
 _STREAMED = 500  # rows at a time
 _OF_A_STATEMENT = ("53", "54", "55", "57014")
 """The beginnings of error codes of a connection that works: the disk is full, a limit, a cancelled statement."""
+_MADE = psycopg.errors.DuplicateSchema, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject
+"""What another process has made between the look of `IF NOT EXISTS` and its end."""
 _SETTINGS: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "application_name": "toolcrib",
@@ -148,7 +150,7 @@ class PostgresConnection:
         """Raise the errors of psycopg as those of sqlite3 or as RecordError."""
         try:
             yield
-        except psycopg.errors.UniqueViolation as error:
+        except (psycopg.errors.UniqueViolation, *_MADE) as error:
             raise sqlite3.IntegrityError(f"UNIQUE: {error}") from error
         except psycopg.IntegrityError as error:
             raise sqlite3.IntegrityError(str(error)) from error
@@ -243,7 +245,7 @@ class PostgresConnection:
             when_free(functools.partial(self._make_tables, part, steps))
 
     def _make_tables(self, part: str, steps: Sequence[str]) -> None:
-        """Make them in one transaction. Raises IntegrityError if another process made the schema at the same time."""
+        """Make them in one transaction. Raises IntegrityError if another process makes the same at this moment."""
         with transaction(self):
             self.execute("CREATE SCHEMA IF NOT EXISTS toolcrib")
             self._make(PARTS)
