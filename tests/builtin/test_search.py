@@ -315,6 +315,22 @@ def test_what_takes_too_long_is_answered_with_what_was_found(root: Path) -> None
     pytest.fail(f"found nothing before the time was over: {lines}")
 
 
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rgignore", ".git/info/exclude"])
+def test_a_fifo_among_the_files_that_ignore_holds_no_search_up(tools: SearchTools, root: Path, name: str) -> None:
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).unlink(missing_ok=True)
+    os.mkfifo(root / name)
+    tools.seconds = 60
+    for path in (".", "src"):
+        start = time.monotonic()
+        try:
+            assert grep(tools, "beta", path=path)[0] == "src/b.py"
+        except ToolError as error:  # ripgrep would wait for it
+            assert f"{name} is a FIFO" in str(error)
+        assert grep(tools, "beta", path=path, no_ignore=True)[0] == "src/b.py"
+        assert time.monotonic() - start < 30
+
+
 def test_long_lines_are_cut(tools: SearchTools, root: Path) -> None:
     write(root / "long.txt", "x" * 5_000_000 + "needle" + "y" * 1000 + "\n")
     write(root / "short.txt", "needle" + "y" * 5000 + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -19,6 +20,9 @@ _BINARY = lazy_regex(
     rb"[^\0]*?: (?:WARNING: stopped searching binary file after match|binary file matches) "
     rb'\(found "\\0" byte around offset \d+\)\n'
 )
+
+
+_IGNORING = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 
 
 class SearchResults:
@@ -81,6 +85,8 @@ def search(
 
             command, confine = pysearch.command(query), False  # it opens the directory without following links
         else:
+            if not query.no_ignore and haystack.stdin is None:
+                _refuse_fifos(haystack)
             filter_file, filter_fds = _filter_file(query.filter_text(), stack)
             command, confine = [ripgrep.path, *arguments(query, filter_file)], True
         run = run_read_only(
@@ -95,6 +101,18 @@ def search(
         # ripgrep also answers 2, without a word, where a single file could not be read.
         if running.stopped is None and running.process.returncode != 0 and running.said:
             raise ToolError(_explain(running.said, query, ripgrep))
+
+
+def _refuse_fifos(where: Haystack) -> None:
+    """Raise ToolError if a file that ripgrep reads first is a FIFO, which it would wait for until the end of its time.
+    Those further down are not looked for."""
+    for folder in (where.directory, *where.readable):
+        for name in _IGNORING:
+            with contextlib.suppress(OSError):
+                if stat.S_ISFIFO(os.stat(name, dir_fd=folder).st_mode):
+                    raise ToolError(
+                        f"{name} is a FIFO, for which a search would wait; delete it, or set no_ignore=true"
+                    )
 
 
 def _filter_file(text: str, stack: contextlib.ExitStack) -> tuple[str | None, tuple[int, ...]]:

@@ -354,7 +354,8 @@ class SearchTools:
 
     def _why_stopped(self, stopped: Stop | None) -> list[str]:
         if stopped == "time":
-            return [f"stopped after {self.seconds:g} s with what was found until then; narrow path, glob or pattern"]
+            most = f"stopped after {self.seconds:g} s with what was found until then; narrow path, glob or pattern"
+            return [f"{most} (a FIFO named .gitignore holds a search up: no_ignore=true reads none)"]
         return ["cancelled"] if stopped == "cancelled" else []
 
 
