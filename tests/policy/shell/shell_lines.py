@@ -29,10 +29,12 @@ _VALUES = [
     "${x:-#}", "${x:- # }",
 ]  # fmt: skip
 _RARE = [
-    *"'\"`(){}\r\v\xa0\u2028\x01", "$'", '$"', '$"a"', "@(a|b)", "!(a)", "*(a)", "{a,}",
-    "{a..c}", "$(())", "$+", "$^x", "$=x", "${x/a/b}", "${x:1}", "${x^^}", "${!x}", "$[1]", "${x[0]}", '"${x[@]}"',
-    "$((x[1]))", "\"${x:-'a'}\"", "$(<f)", "${x:-{a,b}}", "~a", "$-", "$!", "$'\\cA'", "$'\\u00e9'", "a\\\r", "{v}>f",
-    "$[$(mark)]", "${x@P}", "${x:$(mark)}", "{a..b..2}", "$((\"1\"))", "$(('1'))",
+    *"'\"`(){}\r\v\xa0\u2028\x01", "$'", '$"', '$"a"', "@(a|b)", "!(a)", "*(a)", "{a,}", "{a..c}", "$(())", "$+", "$^x",
+    "$=x", "${x/a/b}", "${x:1}", "${x^^}", "${!x}", "$[1]", "${x[0]}", '"${x[@]}"', "$((x[1]))", "\"${x:-'a'}\"",
+    "$(<f)", "${x:-{a,b}}", "~a", "$-", "$!", "$'\\cA'", "$'\\u00e9'", "a\\\r", "{v}>f", "$[$(mark)]", "${x@P}",
+    "${x:$(mark)}", "{a..b..2}", "$((\"1\"))", "$(('1'))", "~+", "~-", "${x#'}'}", "\"${x#'}'}\"", "${1+\"$@\"}",
+    '"$*"', "$@", "\"${x:-\"a b\"}\"", "x=~:a", "a=~", "\\}", "${x:-`mark`}", "$\\\n{x}", "<<EOF", "${x:-${y:-b}}",
+    "${x:-\"}\"}",
 ]  # fmt: skip
 _TARGETS = ["f", "f", "g", '"f"', "$x", "${x:-g}", "'a b'", "f\\ g", "&1", "&2", "é", "1", "f'g'", '"$x"', "f#"]
 _REDIRECTS = [">", ">>", "<", "2>", "2>>", ">|", "&>", ">&", "1>", "0<", "x>", "2 >"]
@@ -54,7 +56,11 @@ _RARE_LISTS = [
     "C |& C", "alias a=M\nC\na W", "alias M=M\nM W", "shopt -s extglob\nC", "IFS=a; C", "y=(W W); C",
     "function f { C; }\nf W", "C; cd -; C", "cd ..; C", "alias 'a=M W '\na b", "set -f; C", "unset x; C", "read x; C",
     "trap 'M a' EXIT; C", "eval 'M a' W; C", "exec >f; C", "set -o posix; C", "shopt -s expand_aliases\nalias a=M\na",
-    "cd d; cd ..; C", "cd W; C", "export x=W; C", "local x=W; C",
+    "cd d; cd ..; C", "cd W; C", "export x=W; C", "local x=W; C", "M() { C; }; M W", "M() { C; }\nM W\nC",
+    "f() { C; }\nunset -f f\nf W", "C <<EOF\nW $(mark)", "C <<EOF\nW B", "set -- W W\nC \"$@\" $1", "shift; C",
+    "x=W; unset x; C $x", "echo W | { read x; C $x; }", "x=`C`; C", "C; } ; C", "C && { C; C; } || C", "return; C",
+    "exit; C", "break; C", "C; wait; C", "set +f; C", "set -e; C", "f() { return; C; }; f; C",
+    "f() { set -- W; C $1; }; f a; C $1",
 ]  # fmt: skip
 _COMMANDS = [
     "C", "C", "C", "C", "( L )", "{ L; }", "! C", "if L; then L; fi", "if L; then L; else L; fi", "(L)",
@@ -73,7 +79,16 @@ _RARE_COMMANDS = [
     "C $((L); C)", "C >(L)", 'sh -c "M W"', "C $(C <<EOF\nW\nEOF\n)", "x[$(C)]=W", "x+=W C", "$(echo M) W",
     "`echo M` W", "$x W", "C $[$(C)]", "command M W", "builtin C", "exec M W", "M W; f() { C; } >F; f", "{M,W} W",
     "! ! C", "for x; do C; done", "case a in a) C ;& b) C;; esac", "C <<$x\nW\n$x\n", "C <<`a`\nW\n`a`\n",
-    "if C; then L; fi >F <F",
+    "if C; then L; fi >F <F", "case esac in (esac) L;; esac", "case W in #W\n W) L;; esac",
+    "case W in W) L # W\n;; *) C;; esac", "for in in W W; do L; done", "for x\nin W; do L; done", "for x in W; { L; }",
+    "time -p C", "time -- C", "! time C", "C | time C", "C <<'EO'F\n$(mark)\nEOF\n", "C <<EO\\\nF\nW\nEOF\n",
+    "C << EOF\nW\nEOF\n", "C $(C <<EOF)\nW\nEOF\n", "C \"$(C <<EOF\n)\nEOF\n)\"", "C `C <<EOF\nW\nEOF\n`",
+    "C <<EOF `L`\nW\nEOF\n", "C 2>&1 | C", "C <<EOF $(\nC\n)\nW\nEOF\n", "[[ W == @(a|W) ]]", "[[ ( W ) ]]",
+    "[[ -n W || ! W ]] && C", "if ! C; then :; elif C; then L; fi", "while C; do break; L; done", "( C; exit; C )",
+    "M W &", "{ C & }; C", "C &\nC", "case W in W|W) L;& *) C;; esac", "case $x in \"W\") L;; esac", "(( 1 )) && C",
+    "((1) ); C", "( (L) ; C )", "$( C )", "`C`", "$(M) W", "M $(( $(C) + `C` ))", "M \"`M \\\"W\\\"`\"",
+    "M `M \\`C\\``", "M \"$(M \"W\")\"", "M $'a\\'' W", "M $(M ')' W)", "M $(M \")\" W)", "M $(M \\) W)",
+    "M $(M # )\n W)",
 ]  # fmt: skip
 
 

@@ -125,7 +125,10 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
     for index, piece in enumerate(pieces):
         if isinstance(piece, Lit):
             if index == 0 and not piece.quoted and "~" in piece.text:
-                if braced and _ARGUMENT_TILDE.match(piece.text):
+                like = _ARGUMENT_TILDE.match(piece.text)
+                if like and reader.posix:
+                    reader.problem(Unsure("`sh` does not expand this tilde", piece.text, "shell:dialect"))
+                if braced and like:
                     current.add(None, True)
                 else:
                     _add_tilde(piece.text, len(pieces) == 1, current, reader.state)
