@@ -9,6 +9,7 @@ from itertools import pairwise
 from .inline_code import HIDES
 from .parts import Command, Script, Word
 from .table import lookup
+from .table.readers import find_starts
 from .table.wordlist import words
 
 SHELLS = words("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh")
@@ -90,13 +91,8 @@ def swept(script: Script) -> Iterator[tuple[Command, str, tuple[Word, ...]]]:
 def _roots(command: Command) -> list[Word]:
     if command.program not in ("find", "gfind", "ls", "fd", "fdfind", "locate"):
         return []
-    roots: list[Word] = []
-    for word in command.args:
-        if word.start.startswith("-") and command.program in ("find", "gfind"):
-            break
-        if not word.start.startswith("-"):
-            roots.append(word)
-    return roots
+    words = find_starts(command.args)[0] if command.program in ("find", "gfind") else command.args
+    return [word for word in words if not word.start.startswith("-")]
 
 
 def feeders(command: Command) -> Iterator[Command]:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 
 from .parts import Effect, Word
-from .roles import SHELL_ONLY
 from .sorting import literal
 
 MAX_CODE = 64 * 1024
@@ -83,8 +82,6 @@ def _word(text: str) -> Word:
 
 def _run(text: str) -> Iterator[Effect]:
     """Yield the effect of a command line that code gives to a shell."""
-    if SHELL_ONLY.fullmatch(text.strip()):
-        yield Effect("spawn-shell")
     yield Effect("shell", _word(text), "runs a command from inside other code")
 
 

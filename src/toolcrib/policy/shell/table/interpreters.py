@@ -9,6 +9,7 @@ from ..parts import Effect, Stdin, Word
 from ..roles import of_operands
 from ..sorting import literal
 from .program_spec import Handler, SortedWords
+from .shell import shell_options
 from .wordlist import words
 
 READ_SHELLS = words("sh bash dash zsh ksh ksh93 mksh ash rbash lksh pdksh yash hush")
@@ -64,7 +65,9 @@ def shell(call: SortedWords) -> Iterator[Effect]:
     """A shell with a file or with input. `sh -c` is unfolded where the script is read. The words after a file are its
     own: `sh file -c ls` runs the file."""
     options = [word.text for word in call.command.args if (word.text or "-").startswith(("-", "+"))]
-    flags, rest = _flags(list(call.command.args))
+    groups, _, rest = shell_options(call.command.args)
+    rest = rest[1:] if rest and rest[0].text in ("-", "--") else rest
+    flags = "".join(group[1:] for group in groups if group[0] == "-")
     read = call.name in READ_SHELLS
     if "c" in flags:
         if not read:  # like sh enough for its harm to be seen
@@ -84,17 +87,6 @@ def shell(call: SortedWords) -> Iterator[Effect]:
             yield Effect("spawn-shell", None, f"starts a shell from inside {via[-1]}")
         if text is None or text.text is None or not read:
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
-
-
-def _flags(rest: list[Word]) -> tuple[str, list[Word]]:
-    """Return the letters of a shell's options, and the words after its options and their values."""
-    flags = ""
-    while rest and len(text := rest[0].text or "") > 1 and text[0] in "-+" and text != "--":
-        values = text in ("--rcfile", "--init-file", "--emulate")
-        if not text.startswith("--"):
-            values, flags = sum(letter in "oO" for letter in text[1:]), flags + (text[1:] if text[0] == "-" else "")
-        del rest[: 1 + values]
-    return flags, rest[rest[:1] != [] and rest[0].text in ("-", "--") :]
 
 
 def editor(call: SortedWords) -> Iterator[Effect]:

@@ -24,7 +24,6 @@ chown chgrp | text modify* | --reference=list --from= | options@chown
 chattr chcon setfacl setfattr | modify* | | protected
 setcap | text* | | setuid
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
-7z 7za 7zr 7zz unrar rar | text maybe* | | single unknown
 cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
 fallocate pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
 sensors | text* | -s!system --set!system | unknown
@@ -105,7 +104,6 @@ sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=prog
 ssh-copy-id ssh-add ssh-agent ssh-keyscan | network* | -i= -o= -p= | network
 getent > shadow gshadow | text* | | secret
 getent > hosts ahosts ahostsv4 ahostsv6 networks | host*
-getent | text* | | unknown
 ssh-keygen | unknown* | -f=write -D=program -t= -b= -C= -N= -w=program | unknown
 rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=read --exclude-from=read \
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \

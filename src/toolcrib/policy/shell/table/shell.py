@@ -21,6 +21,21 @@ _WHOLE = "prints the whole environment"
 SET_NAMES = words("errexit nounset pipefail xtrace verbose noclobber noglob")
 
 
+def shell_options(words: tuple[Word, ...]) -> tuple[list[str], list[Word], tuple[Word, ...]]:
+    """Return the groups of letters among a shell's options, the values of `-o` and `-O`, and the words after these."""
+    groups, values, at = list[str](), list[Word](), 0
+    while at < len(words) and len(text := words[at].text or "") > 1 and text[0] in "-+" and text != "--":
+        at += 1
+        if text.startswith("--"):
+            at += text in ("--rcfile", "--init-file", "--emulate")
+            continue
+        named = sum(letter in "oO" for letter in text[1:])
+        groups.append(text)
+        values += words[at : at + named]
+        at += named
+    return groups, values, words[at:]
+
+
 def declare(call: SortedWords) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
     exported = call.name == "export" or call.has("-x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..parts import STANDARD_INPUT, Word, plain_name
-from ..table.shell import SET_NAMES
+from ..table.shell import SET_NAMES, shell_options
 from .inner import Inner, joined, options_of, split_assignment, starts_of
 
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
@@ -40,34 +40,16 @@ def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """sh and similar shells: -c text, a file, or standard input."""
     posix = plain_name(words[0].text) in POSIX_SHELLS
-    at, has_text, from_input = 1, False, False
-    while at < len(words):
-        text = words[at].text
-        if text is None:
-            if words[at].many or not words[at].start or words[at].start[0] in "-+":
-                yield Inner(script=Word((None,)), posix=posix)
-                return
-            break
-        if text in ("-", "--"):
-            at += 1
-            break
-        if text[:1] not in ("-", "+") or not text[1:]:
-            break
-        at += 1
-        if text.startswith("--"):
-            at += text in ("--rcfile", "--init-file", "--emulate")
-            continue
-        has_text = has_text or ("c" in text and text[0] == "-")
-        from_input = from_input or "s" in text
-        if "k" in text:  # assignments anywhere: the words would have to be read again
-            yield Inner(script=Word((None,)))
-            return
-        options = sum(letter in "oO" for letter in text[1:])
-        if any(word.text not in SET_NAMES for word in words[at : at + options]):
-            yield Inner(script=Word((None,)))  # with this option the text would have to be read in another way
-            return
-        at += options
-    rest = words[at:]
+    groups, values, rest = shell_options(words[1:])
+    dark = rest[0] if rest and rest[0].text is None else Word(("",))
+    unsure = dark.many or (dark.text is None and dark.start[:1] in ("", "-", "+"))
+    # -k takes assignments anywhere, and with other options the text would have to be read in another way
+    if unsure or any("k" in group for group in groups) or any(word.text not in SET_NAMES for word in values):
+        yield Inner(script=Word((None,)), posix=posix)
+        return
+    rest = rest[1:] if rest and rest[0].text in ("-", "--") else rest
+    has_text = any(group[0] == "-" and "c" in group for group in groups)
+    from_input = any("s" in group for group in groups)
     many = any(word.many for word in rest)
     if has_text:
         yield Inner(
