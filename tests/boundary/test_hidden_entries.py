@@ -162,6 +162,18 @@ def test_commands_have_them_read_only_and_what_they_make_is_found(home: Path) ->
     assert sorted(folders.appeared(guards)) == [".new", ".newer"]
 
 
+def test_a_link_is_no_plain_data(home: Path) -> None:
+    """A history that is a link: the interpreter would write what it has read from a command into `.profile`."""
+    (home / ".python_history").write_text("typed")
+    folders = Writable(home, SandboxSettings(), "workspace-write")
+    guards = folders.guards(home)
+    (home / ".python_history").unlink()
+    (home / ".python_history").symlink_to(".profile")
+    assert folders.appeared(guards) == [".python_history"]
+    assert guards[0].forbids(f"{home}/.python_history", "link")
+    assert not guards[0].forbids(f"{home}/.python_history", "file")
+
+
 def test_what_is_granted_in_a_hidden_folder_is_not_read_only(home: Path) -> None:
     for folder in (".cache/mine", ".cache/other", ".config/fish"):
         (home / folder).mkdir(parents=True)

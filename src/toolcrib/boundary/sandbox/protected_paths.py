@@ -216,7 +216,9 @@ class ProtectedPaths:
         the type that the path would have: a link also leads to what is below it."""
         if self.denied(path, kind != "file"):
             return "a rule denies it"
-        if hidden_at(self.root, path, whole=False) and not within_any(path, self.search.free):
+        above, name = os.path.split(path)
+        linked = kind == "link" and name.startswith(".") and above in self.search.homes
+        if (linked or hidden_at(self.root, path, whole=False)) and not within_any(path, self.search.free):
             return _PROTECTED
         below = f"{path}/" if kind == "link" else None
         if path in self.held or (below and any(each.startswith(below) for each in self.held)):

@@ -166,7 +166,8 @@ class Search:
                 yield base, name
                 yield from ((base, link) for link in self._links_below(base, [name], look))
             if base in self.homes:
-                hidden = [name for name in look(base).hidden if hidden_name(name)]
+                listed = look(base)  # who writes plain data would write what a link leads to
+                hidden = (name for name in listed.hidden if hidden_name(name) or name in listed.links)
                 names = [each for name in hidden for each in self._not_free(base, name)]
                 yield from ((base, name) for name in names)
                 yield from ((base, link) for link in self._links_below(base, names, look, _MAX_HIDDEN, depth=1))
