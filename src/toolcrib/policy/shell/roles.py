@@ -150,7 +150,6 @@ _LOOKS = ("get", "list", "ls", "show", "dir", "info", "debug")
 _PACKED = ("", ".gz", ".z", "-z", ".Z", ".zip", ".ZIP")
 CHECKS_SIGNATURES = lazy_regex(r"%G|(?i:signature)")
 """What makes git check a signature, in a format or a key to sort by: gpgsm fetches what a certificate names."""
-_REMOTE = lazy_regex(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
 HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|head|tail|true|false|:)(?: -\w+)*")
 _FILE_ADDRESS = lazy_regex(r"\s*(?:file|[^:/]*\*[^:/]*):(?://[^/]*(?=/))?([^?#]*).*", re.IGNORECASE)
 _PAGER = lazy_regex(r"(?:less|more)(?: -\w+)*")
@@ -172,7 +171,8 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
             yield Effect("list", word)
     elif role in ("remote", "remotewrite"):
         here = "read" if role == "remote" else "write"
-        yield Effect("network" if _REMOTE.match(word.start) else here, word)
+        before_slash = "".join(part or "" for part in word.parts).partition("/")[0]
+        yield Effect("network" if ":" in before_slash else here, word)
     elif role in ("host", "url"):
         yield from _of_address(word)
     elif role == "program":
