@@ -387,6 +387,37 @@ def test_several_processes_share_one_journal(room, forked_python):
     assert room.tree() == {}
 
 
+FORKED = """
+import os, sys
+from pathlib import Path
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.record.journal import Journal
+from toolcrib.record.state import StateFolder
+root, home = sys.argv[1:]
+journal = Journal(StateFolder.for_workspace(root, Path(home)), Workspace(root), sync=False)
+def write(number):
+    journal.write(f"f{number}", b"1", call_id=str(number))
+write(1)
+(written, tell_written), (closed, tell_closed) = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    write(2)
+    os.write(tell_written, b"1")
+    os.read(closed, 1)
+    write(3)
+    os._exit(0)
+os.read(written, 1)
+journal.close()
+os.write(tell_closed, b"1")
+os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_process_loses_no_changes(room, forked_python):
+    subprocess.run([forked_python, "-c", FORKED, room.root, room.state.path.parent], check=True)
+    assert [change.call_id for change in room.journal.changes()] == ["3", "2", "1"]
+
+
 def test_cleaning_drops_no_lock_of_this_process(room):
     """Without its lock, another process that ends deletes the log, with the changes that this one writes from then."""
     journal, state = room.journal, room.state

@@ -6,6 +6,7 @@ marks must be written completely or not at all.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sqlite3
@@ -178,7 +179,7 @@ class ChangeTable:
         self.lock = threading.RLock()
         self._folder = folder
         self._db: sqlite3.Connection | None = None
-        self._pid = 0
+        _open_tables.add(self)
 
     # Writing
 
@@ -263,18 +264,33 @@ class ChangeTable:
             return self._connect().execute(sql, [_stored(value) for value in values]).fetchall()
 
     def _connect(self) -> sqlite3.Connection:
-        if self._db is None or self._pid != os.getpid():  # a connection must not be used after a fork
+        if self._db is None:
             self._db = open_journal_db(self._folder)
             weakref.finalize(self, self._db.close)  # if `close` is never called
-            self._pid = os.getpid()
         return self._db
 
     def close(self) -> None:
         """Close the database. It opens again when needed."""
         with self.lock:
-            if self._db is not None and self._pid == os.getpid():
+            if self._db is not None:
                 self._db.close()
             self._db = None
+
+
+_open_tables: weakref.WeakSet[ChangeTable] = weakref.WeakSet()
+_closed = contextlib.ExitStack()
+
+
+def _close_all() -> None:
+    """Close all connections before a fork. Those that a child opened would count on locks of its parent's, which it
+    has not: another process that ends would delete the log, with the child's changes."""
+    for table in list(_open_tables):
+        _closed.enter_context(table.lock)  # nobody opens it again before the fork
+        table.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_close_all, after_in_parent=_closed.close, after_in_child=_closed.close)
 
 
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
