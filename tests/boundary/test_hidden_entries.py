@@ -85,6 +85,9 @@ def test_root_also_asks_for_the_homes_of_others_below_a_folder(home: Path, monke
     try:
         assert homes_in(str(home.parent)) == (str(home), f"{home.parent}/mina", f"{home.parent}/nobody")
         assert homes_in(f"{home.parent}/mina") == ()
+        there.append(SimpleNamespace(pw_uid=1002, pw_dir="/home/toolcrib-test"))
+        hidden_entries._homes_of_others.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        assert homes_in("/home/toolcrib-test") == ("/home/toolcrib-test",)
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
         assert homes_in(str(home.parent)) == (str(home),)
     finally:
@@ -104,8 +107,10 @@ def test_a_file_tool_asks_before_it_changes_one(home: Path, path: str, above: st
 def test_other_files_of_a_home_and_hidden_ones_of_a_project_do_not_ask(home: Path) -> None:
     for path in ("notes.txt", "project/.config/any/x", "project/.github/y", ".bash_history"):
         assert judge_path(Workspace(home), path, write=True) is None
+    (home / ".dotfiles").mkdir()
     for path in (".psqlrc", ".config/any/x"):
-        assert judge_path(Workspace(home / "project"), path, write=True) is None
+        for project in ("project", ".dotfiles"):
+            assert judge_path(Workspace(home / project), path, write=True) is None
         assert judge_path(Workspace(home), path) is None  # nor does reading
 
 
@@ -172,6 +177,18 @@ def test_a_link_is_no_plain_data(home: Path) -> None:
     assert folders.appeared(guards) == [".python_history"]
     assert guards[0].forbids(f"{home}/.python_history", "link")
     assert not guards[0].forbids(f"{home}/.python_history", "file")
+
+
+def test_a_home_that_is_granted_is_a_home(home: Path, tmp_path: Path) -> None:
+    (work := tmp_path / "work").mkdir()
+    found = judge_path(Workspace(work, write_roots=[home]), home / ".psqlrc", write=True)
+    assert found is not None
+    assert found.rule == RULE_PROTECTED
+    folders = Writable(work, SandboxSettings(write_roots=(home,)), "workspace-write")
+    guards = folders.guards(work)
+    assert (f"{home}/.gradle", True) in [bind for guard in guards for bind in guard.mounts()]
+    (home / ".new").write_text("made")
+    assert folders.appeared(guards) == [f"{home}/.new"]
 
 
 def test_what_is_granted_in_a_hidden_folder_is_not_read_only(home: Path) -> None:

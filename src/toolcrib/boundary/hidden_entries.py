@@ -21,10 +21,10 @@ _HOME = "it is a home directory, and programs load settings or code from its hid
 # What is written there all the time, and is only data: what was typed, locks and temporary files of those who write
 # (ours, too), results of tests. In a repository at home, `.git` counts as anywhere.
 _ONLY_DATA = lazy_regex(
-    r"""\.git | \.gitmodules | \.gitignore | \.gitattributes |
-    \..*_history(?:[.-].*)? | \.lesshst.? | \.viminfo | \.wget-hsts | \.sudo_as_admin_successful |
-    \.xsession-errors.* | \.goutputstream-.* | \..*\.sw[a-p] | \..*\.tmp | \.toolcrib-.* | \.DS_Store |
-    \.pytest_cache | \.mypy_cache | \.ruff_cache | \.hypothesis | \.coverage(?:\..*)? | \.ipynb_checkpoints""",
+    r"""\.git | \.gitmodules | \.gitignore | \.gitattributes | \..*_history(?:[.-].*)? | \.lesshst.? | \.viminfo |
+    \.wget-hsts | \.sudo_as_admin_successful | \.xsession-errors.* | \.goutputstream-.* | \..*\.sw[a-p] | \..*\.tmp |
+    \.nfs[0-9a-f]+ | \.fuse_hidden[0-9a-f]+ | \.toolcrib-.* | \.DS_Store | \.pytest_cache | \.mypy_cache |
+    \.ruff_cache | \.hypothesis | \.coverage(?:\..*)? | \.ipynb_checkpoints""",
     re.VERBOSE | re.DOTALL,
 )
 
@@ -37,9 +37,11 @@ def hidden_name(name: str) -> ProtectedName | None:
 
 def homes_in(root: str) -> tuple[str, ...]:
     """Return the home directories that are a folder (its real path), or lie in it: of this user, and for root also of
-    other users, if they lie in it."""
+    other users. A folder elsewhere than in /home that is itself another user's home may be a project: `/app` in an
+    image."""
     own = _own_homes(os.environ.get("HOME", ""))
-    others = (each for each in _homes_of_others() if each != root) if os.geteuid() == 0 and root != "/" else ()
+    others = _homes_of_others() if os.geteuid() == 0 and root != "/" else ()
+    others = (each for each in others if each != root or os.path.dirname(root) == "/home")
     return tuple(dict.fromkeys(each for each in (*own, *others) if beneath(each, root)))
 
 
