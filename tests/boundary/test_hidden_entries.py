@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,6 +61,12 @@ def test_a_hidden_name_counts_whatever_it_is(name: str) -> None:
 )  # fmt: skip
 def test_other_names_and_plain_data_do_not(name: str) -> None:
     assert hidden_name(name) is None
+
+
+def test_the_library_of_macos_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hidden_name("Library") is None
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert hidden_name("Library") is not None
 
 
 def test_a_home_is_that_of_the_variable_and_that_of_the_account(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 
 from ..core.text import lazy_regex
 from .programs import beneath
@@ -31,6 +32,8 @@ _ONLY_DATA = lazy_regex(
 
 def hidden_name(name: str) -> ProtectedName | None:
     """Return the entry for a name that lies directly in a home directory; None if it is not hidden, or only data."""
+    if sys.platform == "darwin" and name == "Library":  # the Finder hides it; what starts at login is in it
+        return ProtectedName(name, _REASON)
     hidden = name[:1] == "." and name not in (".", "..") and _ONLY_DATA.fullmatch(name) is None
     return ProtectedName(name, _REASON) if hidden else None
 
