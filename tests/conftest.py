@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from typing import Any
@@ -96,6 +97,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)
     gc.enable()
+
+
+def pytest_runtest_setup() -> None:
+    """Let each test log as much a minute as if it was the first one of its process."""
+    if (logs := sys.modules.get("toolcrib.policy.secrets.logs")) is not None:
+        logs._few._places.clear()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:

@@ -217,7 +217,9 @@ def test_all_our_loggers_are_redacted() -> None:
             assert (module if given == "__name__" else given.strip('"')) in NAMES, path
 
 
-def test_a_logger_that_repeats_what_a_server_sends_says_little(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("earlier", range(2))
+def test_a_logger_that_repeats_what_a_server_sends_says_little(caplog: pytest.LogCaptureFixture, earlier: int) -> None:
+    """Also in a process in which a test has done the same a moment before."""
     log_little("mcp.client.sse")
     log_little("mcp.client.sse")
     for number in range(1_000):
