@@ -170,7 +170,8 @@ class Search:
                 hidden = (name for name in listed.hidden if hidden_name(name) or name in listed.links)
                 names = [each for name in hidden for each in self._not_free(base, name)]
                 yield from ((base, name) for name in names)
-                yield from ((base, link) for link in self._links_below(base, names, look, _MAX_HIDDEN, depth=1))
+                if self.remembered:  # afterwards the links are the same: the folders were read-only
+                    yield from ((base, link) for link in self._links_below(base, names, look, _MAX_HIDDEN, depth=1))
 
     def _not_free(self, base: str, name: str) -> Iterator[str]:
         """Yield a name in a folder; if something in it is free, the names in it instead."""
