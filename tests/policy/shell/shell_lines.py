@@ -91,6 +91,13 @@ _RARE_COMMANDS = [
     "M $(M # )\n W)",
 ]  # fmt: skip
 
+_STARTS = [
+    "ls", "ls ", "wc a", 'ls "', "ls '", "ls $(ls ", "ls `ls ", "ls <<EOF\n", "ls <<'EOF'\n", "ls # ",
+    "case a in a) ls ", "if ls; then ls ", "ls ${x:-", "(ls ", "{ ls ", 'ls "$(ls ', "ls $((1", "ls <<EOF; ls ",
+    "ls | ls", "ls \\",
+]  # fmt: skip
+_MARKS = ["mark", "mark", " mark ", ";mark;", "\nmark\n", "$(mark)", "`mark`"]
+
 
 class Lines:
     """A source of lines. `choose` picks one of several: a random generator's, or that of a hypothesis strategy."""
@@ -101,12 +108,17 @@ class Lines:
         self.plain = self.number(0, 1) == 1  # with words that are known, and nothing written: most are allowed
 
     def line(self) -> str:
-        """A line, sometimes with a few signs put in or cut out at random."""
+        """A line, sometimes with a few signs put in or cut out at random; or signs alone around a program."""
+        if self.number(0, 0, 0, 1):
+            return self.choose(_STARTS) + self.signs() + self.choose(_MARKS) + self.signs()
         text = self.list(self.number(1, 2, 3))
         for _ in range(self.number(0, 0, 0, 0, 1, 1, 2)):
             at = self.number(*range(len(text) + 1))
             text = text[:at] + self.choose(["", *_SIGNS]) + text[at + self.number(0, 0, 1, 2) :]
         return text
+
+    def signs(self) -> str:
+        return "".join(self.choose(_SIGNS) for _ in range(self.number(*range(6))))
 
     def number(self, *numbers: int) -> int:
         return int(self.choose([str(each) for each in numbers]))

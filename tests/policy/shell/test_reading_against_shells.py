@@ -73,7 +73,7 @@ def test_shells_do_what_was_read(shell: str, ground: Ground) -> None:
 def test_shells_do_what_was_read_in_many_lines(shell: str, ground: Ground) -> None:
     shell_is_here(shell)
 
-    @settings(_checks, max_examples=3_000)
+    @settings(_checks, max_examples=1_000)
     @given(lines())
     def check(text: str) -> None:
         assert unseen(text, shell, ground) == []
@@ -88,10 +88,10 @@ def test_the_lines_are_worth_running(ground: Ground) -> None:
     work = str(ground.work)
     place = CommandPlace(work, work, work, on_disk=True)
     read = [text for text in texts if not read_script(text, work, work).problems]
-    assert len(read) > 50
+    assert len(read) > 30
     assert sum(judge_command(text, place).verdict == "allow" for text in texts) > 8
     ran = [ground.run(BASH, text) for text in read[:30]]
-    assert sum(bool(each.programs) for each in ran) > 20
+    assert sum(bool(each.programs) for each in ran) > 15
 
 
 @pytest.mark.parametrize("shell", SHELLS)

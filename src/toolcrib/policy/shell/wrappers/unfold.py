@@ -65,14 +65,14 @@ def unfold(words: tuple[Word, ...], stdin: Word | None = None) -> list[Inner]:
     """
     name = plain_name(words[0].text)
     if name is None:
-        return list(_anywhere("", words, stdin)) if _LOADER.fullmatch(words[0].text or "") else []
+        return list(_anywhere("", words)) if _LOADER.fullmatch(words[0].text or "") else []
     special = SPECIAL.get(name)
     if special is not None:
         found = special(words, stdin)
     elif name in _CLIENTS:
         found = _typed(words, stdin)
     elif name in _OTHERS:
-        found = _anywhere(name, words, stdin)
+        found = _anywhere(name, words)
     elif (row := lookup(name)) is not None and row.closed and row.wrapper:
         found = wrapped(words)
     else:
@@ -83,7 +83,7 @@ def unfold(words: tuple[Word, ...], stdin: Word | None = None) -> list[Inner]:
     return inners
 
 
-def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
+def _anywhere(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
     """Yield every command that a program's words may lead to: after its options, their values and its operands."""
     directory = Word((None,)) if name in _AWAY else None
     at, first = 1, True
