@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import random
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -301,6 +303,36 @@ async def test_a_claimed_run_that_nobody_does_is_given_back(
         connection.execute(sa.text(f"{claim} WHERE status = 'DELAYED'"), {"me": me})
     for name in ("effects", "again"):
         assert ((end := await engine.result(name, DEADLINE)).state, end.output) == ("done", 1)
+
+
+async def test_a_worker_that_is_closed_while_it_begins_anew_works_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(job: Job, run: JobRun) -> JobOutcome:
+        return JobOutcome("done")
+
+    url, begins, go = f"sqlite:///{tmp_path}/jobs.db", threading.Event(), threading.Event()
+    engine, other = DurableEngine(url), DurableEngine(url)
+    await engine.work(run)
+    worker: Any = engine._worker
+    launch = worker._launch
+
+    def slowly() -> None:
+        begins.set()
+        go.wait(60)
+        launch()
+
+    monkeypatch.setattr(worker, "_launch", slowly)
+    monkeypatch.setattr(worker._lease, "valid", lambda: False)
+    monkeypatch.setattr(worker._lease, "end", functools.cache(worker._lease.end))  # that of many workers may end twice
+    await until(begins.is_set)
+    closing = asyncio.create_task(engine.aclose())
+    await asyncio.wait([closing], timeout=1)
+    go.set()
+    await closing
+    await asyncio.sleep(1)
+    await other.work(run)
+    await other.aclose()
 
 
 async def test_sigterm_drains_a_worker(

@@ -159,6 +159,7 @@ class DurableWorker:
         self._configured: set[str] = set()
         self._draining = self._cutting_off = False
         self._over = threading.Event()
+        self._beginning = threading.Lock()  # held while it begins anew: who closes it waits, or it would go on then
         self._pace = Pace(self._routes, lambda: bool(self._active), self._may_take)
         self._lease: WorkerLease | None = None
 
@@ -358,8 +359,9 @@ class DurableWorker:
             self._begun.clear()  # whoever takes them over finds them begun
             self._waiting.clear()
             while not self._over.wait(_GLANCE):
-                with contextlib.suppress(Exception):
-                    self._launch()
+                with contextlib.suppress(Exception), self._beginning:
+                    if not self._over.is_set():
+                        self._launch()
                     break
 
     def _sweep(self) -> None:
@@ -429,11 +431,12 @@ class DurableWorker:
     def _close(self, timeout: float) -> None:
         global _working
         self._over.set()
-        DBOS.destroy(workflow_completion_timeout_sec=math.ceil(timeout) + 5 if self._active else 0)
-        if self._lease is not None:
-            with contextlib.suppress(SQLAlchemyError):
-                self._give_back(self._lease, 0)
-                if self._store.postgres:
-                    self._store.leave(self._lease.worker)
-            self._lease.end()
+        with self._beginning:
+            DBOS.destroy(workflow_completion_timeout_sec=math.ceil(timeout) + 5 if self._active else 0)
+            if self._lease is not None:
+                with contextlib.suppress(SQLAlchemyError):
+                    self._give_back(self._lease, 0)
+                    if self._store.postgres:
+                        self._store.leave(self._lease.worker)
+                self._lease.end()
         _working = None
