@@ -55,7 +55,7 @@ def links_from(folder: str, git: str = "") -> dict[str, bool]:
             inner = os.path.normpath(os.path.join(folder, path))  # git takes `x/../y` and `/y` as they are
             if path and (os.path.lexists(f"{inner}/.git") or len(os.fsencode(inner)) > _MAX_PATH - len("/.git")):
                 found[inner] = name != _MODULES
-    real = real_path(folder)
+    real = real_path(folder) if found else ""
     places = {inner: os.path.normpath(f"{real}/{os.path.relpath(inner, folder)}") for inner in found}
     return {inner: found[inner] for inner, place in places.items() if real_path(inner) == place != real}
 
