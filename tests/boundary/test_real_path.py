@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import toolcrib
 from toolcrib import Toolbox
@@ -19,6 +21,30 @@ def test_a_chain_of_links_that_the_kernel_does_not_follow_is_no_error(tmp_path: 
     for each in range(2_000):
         (tmp_path / str(each)).symlink_to(str(each + 1))
     assert os.path.dirname(real_path(f"{tmp_path}/0")) == str(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("tree").resolve()
+    (base / "a" / "b" / "a").mkdir(parents=True)
+    (base / "a" / "file").touch()
+    for name, target in (("l", "a"), ("a/up", ".."), ("a/b/l", "../file"), ("loop", "loop"), ("gone", "nowhere/x")):
+        (base / name).symlink_to(target)
+    return base
+
+
+@given(
+    st.sampled_from(["", "/", "//", "/proc/self/root", "{tree}", "/{tree}", "{tree}//a", "{tree}/l"]),
+    st.lists(st.sampled_from(["a", "b", "l", "up", "file", "loop", "gone", "..", ".", ""]), max_size=5),
+)
+def test_it_is_what_python_finds_link_by_link(tree: Path, start: str, parts: list[str]) -> None:
+    path = "/".join([start.format(tree=tree), *parts])
+    assert real_path(path) == os.path.realpath(path)
+
+
+def test_a_name_with_a_nul_is_not_taken_for_what_comes_before_it(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="null"):
+        real_path(f"{tmp_path}\0/x")
 
 
 async def test_such_a_chain_at_a_place_of_the_settings_ends_no_start(

@@ -88,6 +88,22 @@ def has_openat2() -> bool:
     return True
 
 
+_PLAIN = _OpenHow(getattr(os, "O_PATH", 0) | getattr(os, "O_CLOEXEC", 0), 0, RESOLVE_NO_SYMLINKS)
+
+
+def is_without_links(path: str) -> bool:
+    """Return whether a path is there, and no link on the way, itself included; False where that is not known."""
+    if not has_openat2() or "\0" in path:  # where the kernel would take the name to end
+        return False
+    assert _libc is not None
+    size = ctypes.c_size_t(ctypes.sizeof(_PLAIN))
+    fd = _libc.syscall(_SYS_OPENAT2, -100, os.fsencode(path), ctypes.byref(_PLAIN), size)
+    if fd < 0:
+        return False
+    os.close(fd)
+    return True
+
+
 def _renameat2(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int, flag: int) -> None:
     if _libc is None or not hasattr(_libc, "renameat2"):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), src)

@@ -253,7 +253,7 @@ class BubblewrapSandbox:
     def _pins(self, unseen: Sequence[Path]) -> list[str]:
         """Keep the folders above withheld and hidden files where they are: the next command would not know them again
         under other names."""
-        roots = self._writable.roots()
+        roots = self._writable.roots() if unseen else []
         above = {
             folder
             for path in unseen
