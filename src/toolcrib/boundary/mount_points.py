@@ -6,8 +6,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
-from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from .programs import beneath
 
@@ -15,8 +15,7 @@ _OCTAL = lazy_regex(r"\\([0-7]{3})")
 _LOOKS, _PAUSE = 20, 0.001  # while a sandbox takes its last steps, some of its mounts are not listed
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """A mounted file or folder: its numbers, its file system, its path there, and where it is mounted."""
 
     number: str
@@ -35,11 +34,11 @@ def mounts(pid: int | str = "self") -> list[Mount]:
         return []
     found = (line.split(" ", 5)[:5] for line in lines if line)
     # The kernel writes spaces, tabs, line ends and backslashes in octal.
-    return [Mount(*(_plain(field) if "\\" in field else field for field in each)) for each in found]
+    return [Mount._make(map(_plain, each)) for each in found]
 
 
 def _plain(field: str) -> str:
-    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), field)
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), field) if "\\" in field else field
 
 
 def not_bound(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..core.errors import ConfigError
+from .openat2 import is_without_links
 from .real_path import real_path
 
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -227,6 +228,8 @@ def followed(path: str | os.PathLike[str]) -> list[str]:
 
 def links_followed(path: str) -> list[str]:
     """Return the links that are followed on the way to a file, as far as they are known."""
+    if is_without_links(path):
+        return []
     return [name for name, kind in _as_far(path) if kind == "link"]
 
 

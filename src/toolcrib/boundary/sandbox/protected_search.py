@@ -289,7 +289,8 @@ _lock = threading.Lock()
 def is_last(root: str, folder: str) -> bool:
     """Return whether the folders in a folder are too far down to be searched: git, for one, still reaches what has no
     path for us. So commands can neither make nor change them."""
-    return folder.count("/") - root.count("/") >= MAX_DEPTH or len(os.fsencode(folder)) > MAX_LENGTH
+    is_long = len(folder) > MAX_LENGTH // 4 and len(os.fsencode(folder)) > MAX_LENGTH  # a character has up to 4 bytes
+    return is_long or folder.count("/") - root.count("/") >= MAX_DEPTH
 
 
 def _nearest(root: str, folder: str) -> str:
