@@ -21,8 +21,9 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.own_files import lock_file
 from toolcrib.boundary.process import start
 from toolcrib.boundary.remove_tree import remove_all
-from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
+from toolcrib.boundary.sandbox.namespace_helper import NamespaceHelper
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import SandboxUnavailable, ToolError
 from toolcrib.effects import changes_in, command_changes, layer_store
@@ -117,6 +118,26 @@ def test_a_file_opened_for_writing_and_left_as_it_was_is_no_change(box: Commands
     (box.path / "a").write_text("x")
     _, found = box.run("python3 - <<'E'\nopen('a', 'r+').close()\nE")
     assert not found and not found.ops
+
+
+def test_what_is_protected_stays_so_where_a_helper_binds_it(box: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does in a workspace with very many repositories."""
+    bound: list[tuple[str, bool]] = []
+    bind = NamespaceHelper.bind
+
+    def noted(self: NamespaceHelper, pid: int, paths: list[tuple[str, bool]]) -> None:
+        bound.extend(paths)
+        bind(self, pid, paths)
+
+    monkeypatch.setattr(bubblewrap, "MAX_OWN_BINDS", 0)
+    monkeypatch.setattr(NamespaceHelper, "bind", noted)
+    subprocess.run(["git", "init", "-q", str(box.path)], check=True)
+    _, found = box.run(
+        "echo h > .git/hooks/x; echo c >> .git/config; rm -rf .git/hooks; mv .git/config .git/other; echo x > new;"
+        " rm -r .git/hooks; mv -T new .git/config; echo y > .git/description"
+    )
+    assert actions(found) == {"new": "created", ".git/description": "modified"}
+    assert bound == [(f"{box.path}/.git/config", True), (f"{box.path}/.git/hooks", True)]
 
 
 def test_what_is_never_applied(box: Commands) -> None:

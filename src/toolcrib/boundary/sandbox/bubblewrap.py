@@ -123,8 +123,8 @@ class BubblewrapSandbox:
         binds.sort(key=lambda bind: bind[0] == "--ro-bind")
         covered = self._covered(withheld, shown_by(arguments, hidden))
         protect = None
-        if len(binds) > MAX_OWN_BINDS and layer is None:
-            binds, protect = _divided(binds, covered)
+        if len(binds) > MAX_OWN_BINDS:
+            binds, protect = _divided(binds, covered, over_layer=layer is not None)
         arguments += [each for bind in binds for each in bind]
         outlet = self._outlet()
         whole = {*granted.values()} - {WHOLE_MACHINE}
@@ -137,7 +137,7 @@ class BubblewrapSandbox:
             copies.append((memory_file(content), target))
             arguments += ["--perms", "0444", "--ro-bind-data", str(copies[-1][0]), target]
         check = functools.partial(
-            not_bound, paths=bound[2::3], base=_NEW_ROOT, whole=whole, over_layer=layer is not None
+            not_bound, paths=bound[2::3], base=_NEW_ROOT, whole=whole, over_layer=layer is not None and protect is None
         )
         handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet, protect, check)
         arguments += ["--file", str(handshake.last), os.devnull, "--remount-ro", "/", "--chdir", str(cwd)]
@@ -317,9 +317,14 @@ def _overlay_roots(writable: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _divided(binds: list[list[str]], covered: Iterable[str]) -> tuple[list[list[str]], Callable[[int], None] | None]:
+def _divided(
+    binds: list[list[str]], covered: Iterable[str], *, over_layer: bool
+) -> tuple[list[list[str]], Callable[[int], None] | None]:
     """Return the binds that bubblewrap makes itself, and a function that makes the others in the sandbox whose first
-    process has this number, when bubblewrap has finished. What it covers would lie under what is bound afterwards."""
+    process has this number, when bubblewrap has finished. What it covers would lie under what is bound afterwards.
+
+    Over a layer one of them makes all: bubblewrap binds what lies below the layer, the function what is seen in it.
+    """
     from .namespace_helper import can_bind, namespace_helper
 
     if not can_bind():
@@ -332,6 +337,8 @@ def _divided(binds: list[list[str]], covered: Iterable[str]) -> tuple[list[list[
             own.append(bind)
         else:
             later.append((bind[2], bind[0] == "--ro-bind"))
+    if own and over_layer:
+        return binds, None
     return own, lambda leader: namespace_helper.bind(leader, later)
 
 
