@@ -18,6 +18,7 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.mount_points import Mount, not_bound
 from toolcrib.boundary.process import run
 from toolcrib.boundary.process_tree import end_left_behind
+from toolcrib.boundary.real_path import real_path
 from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap, namespace_helper, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.core.errors import SandboxUnavailable
@@ -213,8 +214,7 @@ def test_a_command_looks_up_what_is_hidden_once(tmp_path: Path, monkeypatch: pyt
     settings = SandboxSettings(hidden=(tmp_path / "hidden",), read_roots=(tmp_path,))
     sandbox = BubblewrapSandbox("/bin/true", settings, tmp_path / "ws")
     looked: list[str] = []
-    real = os.path.realpath
-    monkeypatch.setattr(os.path, "realpath", lambda path: looked.append(os.fspath(path)) or real(path))
+    monkeypatch.setattr(bubblewrap, "real_path", lambda path: looked.append(os.fspath(path)) or real_path(path))
     spawn = sandbox.wrap(["true"], cwd=tmp_path / "ws", env={}, timeout=1)
     assert looked.count(str(tmp_path / "hidden")) == 1
     assert ["--tmpfs", str(tmp_path / "hidden")] in [list(spawn.argv[at : at + 2]) for at in range(len(spawn.argv))]
