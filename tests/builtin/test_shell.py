@@ -632,19 +632,24 @@ async def test_sessions_belong_to_who_started_them(bench: Bench) -> None:
     assert alive("85.5")
 
 
-async def test_a_background_command_that_fails_at_once_says_so(bench: Bench) -> None:
+async def test_a_background_command_that_fails_at_once_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.shell._EARLY_SECONDS", 60.0)
     output = await bench("exec", command="echo no; exit 7", background=True)
     assert output.for_llm == "no\nExit code: 7"
     assert (await bench("exec_session", action="list")).for_llm == "No background sessions."
 
 
-async def test_a_command_that_meets_what_the_sandbox_keeps_reads_what_to_do(boxed: Bench) -> None:
+async def test_a_command_that_meets_what_the_sandbox_keeps_reads_what_to_do(
+    boxed: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`Read-only file system` alone says neither why, nor that the same works in the foreground, or by a file tool."""
     (boxed.root / ".git" / "objects").mkdir(parents=True)
     (boxed.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (boxed.root / ".envrc").write_text("")
     commit = "echo > .git/index.lock"
-    early = (await boxed("exec", command=commit, background=True)).for_llm
+    with monkeypatch.context() as patched:
+        patched.setattr("toolcrib.builtin.shell._EARLY_SECONDS", 60.0)
+        early = (await boxed("exec", command=commit, background=True)).for_llm
     assert "in the background all of .git is read-only: run git commit and the like in the foreground" in early
     session = await begin(boxed, f"read -r; {commit}")
     later = await boxed("exec_session", action="write", session_id=session, input="\n", wait=5)

@@ -110,7 +110,8 @@ async def test_a_command_that_asks_for_more_is_judged_as_one_that_changes_files(
     assert (found.verdict, found.wall) == (("allow", "workspace") if sandboxed else ("ask", None))
 
 
-async def test_a_session_in_the_background_has_the_wall_too(box: OpenToolbox) -> None:
+async def test_a_session_in_the_background_has_the_wall_too(box: OpenToolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.shell._EARLY_SECONDS", 60.0)
     box.registry.stages.authorizer = Misjudging("read")
     box.registry.policy_changed()
     output = await box.registry.execute("exec", {"command": "echo x > new; echo ended", "background": True})
