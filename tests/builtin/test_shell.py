@@ -616,6 +616,7 @@ async def test_a_conversation_with_a_session(bench: Bench) -> None:
 
 async def test_kill_ends_the_tree(bench: Bench) -> None:
     session = await begin(bench, "echo begun; sleep 84.5 & sleep 84.5")
+    await until(lambda: alive("84.5"))
     output = await bench("exec_session", action="kill", session_id=session)
     assert output.for_llm == f"begun\n[session {session} was ended, and everything it had started]"
     await until(lambda: not alive("84.5"))
@@ -629,7 +630,7 @@ async def test_sessions_belong_to_who_started_them(bench: Bench) -> None:
         assert output.is_error
         assert "no session" in output.for_llm
     assert (await bench("exec_session", other, action="list")).for_llm == "No background sessions."
-    assert alive("85.5")
+    await until(lambda: alive("85.5"))
 
 
 async def test_a_background_command_that_fails_at_once_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -745,6 +746,7 @@ async def test_a_session_that_prints_without_end_is_bounded(bench: Bench) -> Non
 
 async def test_protected_names_are_looked_for_when_a_session_ends(boxed: Bench) -> None:
     session = await begin(boxed, "echo x > .mcp.json; sleep 88.5")
+    await until((boxed.root / ".mcp.json").exists)
     output = await boxed("exec_session", action="kill", session_id=session)
     assert [path for path, _ in boxed.trash.moved] == [".mcp.json"]
     assert ".mcp.json moved to the trash" in output.for_llm
