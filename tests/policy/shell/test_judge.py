@@ -504,3 +504,32 @@ def test_a_program_of_the_workspace_on_path_asks_also_by_the_place_that_which_pr
         assert judge_command(command, place).rule == "shell:workspace-program"
     for command in ("which ls", "/usr/bin/ls", "$(which cat) a"):
         assert judge_command(command, place).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "((x=08)); awk -F $x a 'BEGIN{system(\"./x\")}'", "((x=1/0)); awk -F $x a b", "x=../s; y=$((1/0)); x=a\ncat $x",
+        "for ((i=08;i<1;i++)); do ls; done", "x=08; echo $((x+1))", "x=$((0-5)); a=1; echo $((a-$x))", "echo $((1 2))",
+        "echo $((1+))", "((x=\u00e91))", "a=1; echo $((2**a))", "a=1; b=0; echo $((a/b))", "echo $(((1)(2)))",
+        "echo $((1,))", "x=-5; a=1; echo $((a-$x))", "a=1; b=1; echo $((a--b))", "echo $((1#2))", "a=1; echo $((a/$#))",
+        "echo $((5%(1)))",
+    ],
+)  # fmt: skip
+def test_arithmetic_that_may_fail_asks(command: str) -> None:
+    """bash then skips the rest of the line, or goes on with a variable that is not set."""
+    assert judge_command(command, replace(PLACE, on_disk=True)).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $((1+2)) $((-1)) $((!1)) $((017))", "echo $(( 7 / 2 ))", "for ((i=0;i<3;i++)); do echo $i; done",
+        "echo $(($#-1))", "i=0; while ((i<3)); do ((i++)); echo $i; done", "x=$((3*(2+1))); echo $x",
+        "i=0; i=$((i + 1)); head -n $i a", "x=10; echo $((x % 3)) $((100 * x / 7)) $((x > 3 && x != 4))",
+        "i=1; ((i+=2)); echo $i", "for ((;;)); do ls; break; done", "s=abc; echo $((${#s}-1)) $((2 ** 10)) $((1 << 3))",
+        "x=5; echo $(( $x - 1 ))", "((x=1,y=2)); echo $y",
+    ],
+)  # fmt: skip
+def test_arithmetic_that_never_fails_does_not_ask(command: str) -> None:
+    assert judge_command(command, replace(PLACE, on_disk=True)).verdict == "allow"

@@ -21,6 +21,7 @@ from .shell_lines import HARMLESS, UNKNOWN, Lines
 from .shells import KNOWN, SHELLS, Ground, Ran, missed
 
 BASH, ZSH = "bash", "zsh"
+LOCALES = st.sampled_from(["C.UTF-8", "C"])
 _checks = settings(deadline=None, suppress_health_check=[*HealthCheck])
 
 
@@ -39,7 +40,7 @@ def shell_is_here(shell: str) -> None:
         pytest.skip(f"{shell} is not installed")
 
 
-def unseen(text: str, shell: str, ground: Ground) -> list[object]:
+def unseen(text: str, shell: str, ground: Ground, locale: str) -> list[object]:
     """What a shell did with a line and the judge did not see. zsh is only promised where the verdict is `allow`."""
     work, home = str(ground.work), str(ground.folder / "home")
     sh = shell not in (BASH, ZSH)
@@ -47,7 +48,7 @@ def unseen(text: str, shell: str, ground: Ground) -> list[object]:
     allowed = judge_command(text, CommandPlace(work, work, home, on_disk=True), sh=sh).verdict == "allow"
     if not allowed and (script.problems or shell == ZSH):
         return []
-    ran = ground.run(shell, text)
+    ran = ground.run(shell, text, locale)
     found = missed(script, ran) if not script.problems else []
     return [*found, *harm(ran)] if allowed else found
 
@@ -61,9 +62,9 @@ def test_shells_do_what_was_read(shell: str, ground: Ground) -> None:
     shell_is_here(shell)
 
     @settings(_checks, max_examples=50)
-    @given(lines())
-    def check(text: str) -> None:
-        assert unseen(text, shell, ground) == []
+    @given(lines(), LOCALES)
+    def check(text: str, locale: str) -> None:
+        assert unseen(text, shell, ground, locale) == []
 
     check()
 
@@ -74,9 +75,9 @@ def test_shells_do_what_was_read_in_many_lines(shell: str, ground: Ground) -> No
     shell_is_here(shell)
 
     @settings(_checks, max_examples=1_000)
-    @given(lines())
-    def check(text: str) -> None:
-        assert unseen(text, shell, ground) == []
+    @given(lines(), LOCALES)
+    def check(text: str, locale: str) -> None:
+        assert unseen(text, shell, ground, locale) == []
 
     check()
 

@@ -18,6 +18,18 @@ MAX_VALUE = 10_000  # characters; a longer value counts as unknown
 _DEFAULTS = frozenset({":-", ":=", ":?", "-", "=", "?"})  # what all shells have, as the next ones
 _COMMON = _DEFAULTS | {":+", "+", "#", "##", "%", "%%"}
 _PLAIN_ARGUMENT = lazy_regex(r"[\w ./:@,*?+|=;&-]*")
+# Arithmetic that never fails. A number that may be negative is \x01 in it, another one or what was in parentheses \x00.
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_OPERAND = rf"(?:(?<![-+])[-!~] ?)?(?:{_NAME}|0[0-7]*|[1-9][0-9]*|(?<![-+])\x01|\x00)"
+_FIXED = r"[1-9][0-9]*(?![\w#])"
+_SUM = rf"{_OPERAND}(?: ?(?:(?:&&|\|\||<<|>>|[<>=!]=|[-+*&|^<>]) ?{_OPERAND}|(?:\*\*|[/%]) ?{_FIXED}))*"
+_STEP = (
+    rf"(?:(?:{_NAME} ?(?:<<|>>|[-+*&|^])?= ?)?{_SUM}|{_NAME} ?[/%]= ?{_FIXED}|{_NAME} ?(?:\+\+|--)|(?:\+\+|--){_NAME})"
+)
+_STEPS = rf"{_STEP}(?: ?, ?{_STEP})*"
+_CERTAIN = lazy_regex(rf" ?(?:{_STEPS})?(?: ?; ?(?:{_STEPS})?)* ?")
+_INNER = lazy_regex(rf"\( ?{_STEPS} ?\)")
+_MAX_INNER = 20  # parentheses in parentheses
 _CHANGES = lazy_regex(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 
 
@@ -72,14 +84,18 @@ def evaluate(piece: Piece, reader: ScriptWalk) -> tuple[Value, bool]:
     raise TypeError(f"{type(piece).__name__} has no value")
 
 
-def arithmetic(pieces: tuple[Piece, ...], reader: ScriptWalk) -> None:
+def arithmetic(pieces: tuple[Piece, ...], reader: ScriptWalk, *, slices: bool = False) -> None:
     """Read the commands that an expression runs, and forget the variables that it assigns.
 
-    Text in a variable is evaluated, too, and can run something: only numbers are harmless.
+    Text in a variable is evaluated, too, and can run something: only numbers are harmless. `slices`: it is `${x:1:2}`,
+    about which there is a question anyway.
     """
     value = merge([part for piece in pieces for part in _operand(piece, reader)])
     text = " ".join(part or "" for part in value)
     state = reader.state
+    if not slices and not _is_certain(text, state):
+        said = "it computes what may fail: then the rest of the line is skipped, and variables stay as they were"
+        reader.problem(Unsure(said, text, "shell:arithmetic"))
     changes = _CHANGES.search(text) is not None
     for name in set(NAME.findall(text)):
         runs_later(known(state.get(name)), reader)
@@ -94,10 +110,23 @@ def arithmetic(pieces: tuple[Piece, ...], reader: ScriptWalk) -> None:
 
 
 def _operand(piece: Piece, reader: ScriptWalk) -> Value:
-    """Return the value of a part of an expression; one that is certainly a number is 0."""
+    """Return the value of a part of an expression; for one that is certainly a number its sign in `_CERTAIN`."""
     value = single((piece,), reader)
-    number = value == NUMBER or (isinstance(piece, Param) and (piece.prefix == "#" or piece.name in "#?$"))
-    return ("0",) if number else value
+    if isinstance(piece, Param) and (piece.prefix == "#" or piece.name in "#?$"):
+        return ("\x00",)
+    return ("\x01",) if value == NUMBER else value
+
+
+def _is_certain(text: str, state: State) -> bool:
+    """Return whether an expression never fails: no division by what may be 0, no number like 08, nothing odd."""
+    text = re.sub(r"\s+", " ", text)
+    for _ in range(_MAX_INNER):
+        text, count = _INNER.subn("\x00", text)
+        if not count:
+            break
+    values = (known(state.get(name)) for name in NAME.findall(text))
+    plain = all(value is None or re.fullmatch(r"\s*-?(?:0|[1-9][0-9]*)\s*", value, re.ASCII) for value in values)
+    return plain and _CERTAIN.fullmatch(text) is not None
 
 
 def evaluates(reader: ScriptWalk, what: str) -> None:
@@ -150,7 +179,7 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
         if op == "@" and argument not in ("Q", "E", "A", "K", "a", "k", "U", "u", "L"):
             raise Unsure("an expansion runs what a variable holds", name)
         if op == ":":
-            arithmetic(piece.arg, reader)
+            arithmetic(piece.arg, reader, slices=True)
         if op not in _COMMON or not _is_plain(piece.arg) or name in ("@", "*"):
             other_shell(reader, f"${{{piece.prefix}{name}{op}…}}")
         if op in (":=", "=") and not known(value):
