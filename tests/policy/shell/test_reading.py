@@ -512,6 +512,7 @@ def test_what_is_read_in_a_second_way_is_read_twice_and_not_twice_at_each_level(
     ("text", "sure"),
     [("read v\n", False), ("cat\n", False), ("exec <f\n", False), ("alias ls=rm\n", False), ("ls() { rm x; }\n", False),
      ("cat <<X\n", False), ("cat <<X\nit's\nX\n", False), ("!!:s/echo //\n", False), ("^echo ^^\n", False),
+     ("x=..; : ${u:?}; x=a\nls $x\n", False),
      ("unlin\tx\n", False), ("bind '\"q\": \"rm\"'\n", False), ("cd src; [ ! -e x ] && ls y\n", True)],
 )  # fmt: skip
 def test_what_a_shell_gets_as_input_can_change_what_the_next_input_means(text: str, sure: bool) -> None:

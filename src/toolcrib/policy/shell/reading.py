@@ -26,8 +26,8 @@ _HIDING = lazy_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_LATER = lazy_regex(r"![^\s=(]|^\^|\t|<<|\b(?:alias|bind|exec|fc)\b", re.MULTILINE)
-"""What `bash -i` replaces by earlier input or completes, and what may take or change later input."""
+_LATER = lazy_regex(r"![^\s=(]|^\^|\t|<<|\$\{\w+:?\?|\b(?:alias|bind|exec|fc)\b", re.MULTILINE)
+"""What `bash -i` replaces by earlier input or completes, what may take or change later input, or skip a line's rest."""
 _UNUSUAL_SPACE = lazy_regex("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 # They change what later parts of a line mean, or run text.
 _SHIFTING = words(
