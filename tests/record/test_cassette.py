@@ -83,7 +83,8 @@ def watch() -> Callable[[], list[tuple[str, str]]]:
         nonlocal on
         on = False
         state = os.environ["XDG_STATE_HOME"]
-        ours = (state, sys.prefix, sys.base_prefix, str(Path(__file__).parent.parent.parent / "src"))
+        sources = (str(Path(__file__).parent.parent.parent / "src"), __file__)  # a log with a traceback reads them
+        ours = (state, sys.prefix, sys.base_prefix, *sources)
         return [each for each in seen if each[0] == "subprocess.Popen" or not each[1].startswith(ours)]
 
     sys.addaudithook(hook)
