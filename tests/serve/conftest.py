@@ -27,6 +27,12 @@ def no_certificates(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path_factory.getbasetemp()))
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server begins when those behind it are there, however busy the machine is."""
+    monkeypatch.setattr("toolcrib.serve.mcp.FIRST_SECONDS", 60.0)
+
+
 @pytest.fixture(params=ERAS)
 def era(request: pytest.FixtureRequest) -> str:
     """Both protocol eras, one after the other."""
