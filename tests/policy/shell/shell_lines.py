@@ -26,7 +26,7 @@ _VALUES = [
     "${x:+b}", "${x:=a}", '"${x#a}"', '"${x%%b}"', "${#x}", "$IFS", "${IFS}", "$xa", "$x$y", "~", "*", "?", "[ab]",
     "{a,b}", "{1..3}", "{$x,b}", "$((1))", "$((x=1))", "$", "${x:-'a'}", '"${x-"a"}"', "$((1<2))", "$(( ( 1 ) ))",
     "${x:-\\}}", '"${x:-$(tag)}"', "${x:-\"; mark \"}", "${x:-'}'}", "$(( (1) + 2 ))", '"$((1))"', "'a'$x", "$x'a'",
-    "${x:-#}", "${x:- # }",
+    "${x:-#}", "${x:- # }", "$((08))", "$((x/0))", "$((x+1))", "$((y-$x))", "$((1 +))", "${x?}",
 ]  # fmt: skip
 _RARE = [
     *"'\"`(){}\r\v\xa0\u2028\x01", "$'", '$"', '$"a"', "@(a|b)", "!(a)", "*(a)", "{a,}", "{a..c}", "$(())", "$+", "$^x",
@@ -50,7 +50,9 @@ _LISTS = [
     "C;\nC\n", "C #\\\nC", "x=W; C", "x=W\nC", "f() { C; }; C; f W", "f() ( C ); f", "cd d && C", "cd d; C",
     "x=W y=W; C", "C <<EOF; C\nW B\nEOF\nC", "C\\\n; C", "x=$(C)\nC", "set -- W W; C",
     "C <<EOF && C <<D\n'\nEOF\nmark\nD\nC", "C <<'EOF'\n`mark`\n\nEOF\nC", "C # `\nC # `", "C # $(\nC",
-    "C <<EOF\n\\\nEOF\nmark\nEOF\nC", "C <<EOF\nmark\\\nEOF\nEOF\nC", 'C <<EOF\n"$(C)"\nEOF\nC',
+    "C <<EOF\n\\\nEOF\nmark\nEOF\nC", "C <<EOF\nmark\\\nEOF\nEOF\nC", 'C <<EOF\n"$(C)"\nEOF\nC', "x=1; ((x=W)); M $x W",
+    "x=W; y=$((x=1/0)); x=b\nM $x", "((x=08)); M -n $x W", "x=W; C $((08)); x=b\nM $x", "x=2; y=$((x-1)); M $x $y",
+    "((x++)); M $x a", "x=W; (: ${u?}; C); M $x", "for ((x=0;x<08;x++)); do C; done; M $x W",
 ]  # fmt: skip
 _RARE_LISTS = [
     "C |& C", "alias a=M\nC\na W", "alias M=M\nM W", "shopt -s extglob\nC", "IFS=a; C", "y=(W W); C",

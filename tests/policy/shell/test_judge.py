@@ -533,3 +533,9 @@ def test_arithmetic_that_may_fail_asks(command: str) -> None:
 )  # fmt: skip
 def test_arithmetic_that_never_fails_does_not_ask(command: str) -> None:
     assert judge_command(command, replace(PLACE, on_disk=True)).verdict == "allow"
+
+
+def test_a_line_that_is_continued_in_backticks_is_joined_also_in_single_quotes() -> None:
+    assert judge_command("echo `cat '.\\\nenv'`", PLACE).rule == "shell:read-secret"
+    assert judge_command("echo \"`cat '.\\\nenv'`\"", PLACE).rule == "shell:read-secret"
+    assert judge_command("echo $(cat '.\\\nenv')", PLACE).verdict == "allow"

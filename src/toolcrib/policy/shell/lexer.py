@@ -190,7 +190,8 @@ class Lexer(Scanner):
         escapes = '$`\\"' if in_double else "$`\\"
         while self.i < self.n and (char := self.s[self.i]) != "`":
             following = self.s[self.i + 1 : self.i + 2] if char == "\\" else ""
-            text.append(following if following and following in escapes else char + following)
+            if following != "\n":  # a continued line is joined here, also in single quotes
+                text.append(following if following and following in escapes else char + following)
             self.i += 1 + (char == "\\")
         self.close("`")
         inner = type(self)("".join(text), self)
