@@ -102,7 +102,7 @@ class HeartbeatLease:
         self.worker = new_worker_id()
         self._store, self._seconds = store, seconds
         self._until = time.clock_gettime(_CLOCK) + seconds * _MARGIN
-        self._over = threading.Event()
+        self._over, self._lock = threading.Event(), threading.Lock()
         store.enroll(self.worker, serves)
         threading.Thread(target=self._beat, name="toolcrib-heartbeat", daemon=True).start()
 
@@ -113,8 +113,9 @@ class HeartbeatLease:
                 if not self._store.beat(self.worker):
                     self._until = 0.0
                     return
-                if self.valid():  # what has ended does not begin again: its jobs were cancelled
-                    self._until = began + self._seconds * _MARGIN
+                with self._lock:
+                    if self.valid():  # what has ended does not begin again: its jobs were cancelled
+                        self._until = began + self._seconds * _MARGIN
 
     def valid(self) -> bool:
         """Return whether the worker may act now."""
@@ -122,5 +123,6 @@ class HeartbeatLease:
 
     def end(self) -> None:
         """Stop the heartbeats."""
-        self._until = 0.0
+        with self._lock:
+            self._until = 0.0
         self._over.set()
