@@ -46,6 +46,7 @@ class CommandLexer(Lexer):
         self.documents += 1
         for redirect, delimiter, quoted, tabs in pending:
             lines: list[str] = []
+            start = self.i
             while self.i < self.n:
                 line = self.document_line(quoted)
                 if tabs:
@@ -54,6 +55,8 @@ class CommandLexer(Lexer):
                     break
                 lines.append(line)
             body = "".join(lines)
+            if not quoted and "\\\n" in self.s[start : self.i] and ("$(" in body or "`" in body):
+                self.bash_only("\\")  # dash does not join the lines of a substitution
             if quoted:
                 redirect.body = (Lit(body, True),) if body else ()
             else:
