@@ -525,3 +525,9 @@ def test_what_a_shell_gets_as_input_can_change_what_the_next_input_means(text: s
 )
 def test_what_attributes_make_of_a_value_is_not_computed(text: str) -> None:
     assert "shell:evaluated" in {problem.rule for problem in read(text).problems}
+
+
+@pytest.mark.parametrize("text", ["set -^ a; $@ rm x", "set -o no a; $@ rm x", "set -^ --; $@ rm x"])
+def test_set_that_fails_changes_no_arguments(text: str) -> None:
+    assert read(text).commands[-1].words[0].many
+    assert argv(read("set -eu -o pipefail a; $@ b").commands[-1]) == ["a", "b"]

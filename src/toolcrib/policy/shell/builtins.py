@@ -10,11 +10,13 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ...core.text import lazy_regex
 from .expansion import other_shell, other_time, runs_later
 from .lexer import NAME
 from .parts import Command, Word
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, known
+from .table.shell import SET_NAMES
 from .table.wordlist import words
 from .tree import Unsure
 
@@ -127,13 +129,17 @@ def _read(reader: ScriptWalk, command: Command) -> None:
     _names(reader, command)
 
 
+_SET_LETTERS = lazy_regex(r"[-+][abefhmnpuvxCo]+")  # that all shells know
+
+
 def _set(reader: ScriptWalk, command: Command) -> None:
     """set: it changes positional parameters, and options for how words expand."""
     state = reader.state
-    rest = list(command.args)
+    rest, fails = list(command.args), False
     while rest and rest[0].text is not None and rest[0].text[:1] in ("-", "+") and rest[0].text not in ("--", "-"):
         text = rest.pop(0).text or ""
         named = [rest.pop(0).text for letter in text[1:] if letter == "o" and rest]
+        fails = fails or not (_SET_LETTERS.fullmatch(text) and SET_NAMES.issuperset(named))
         if text[0] == "-" and ("k" in text or not {"keyword", "posix", None}.isdisjoint(named)):
             raise Unsure("a shell option changes how commands are read", text, "shell:options")
     if rest and rest[0].text is None and rest[0].start[:1] in ("", "-", "+"):
@@ -144,6 +150,8 @@ def _set(reader: ScriptWalk, command: Command) -> None:
     if rest:
         exact = not any(word.many or word.glob for word in rest)
         state.arguments = tuple(word.parts for word in rest) if exact else None
+    if fails:  # then nothing has changed
+        state.arguments = None
 
 
 def _shift(reader: ScriptWalk, command: Command) -> None:
