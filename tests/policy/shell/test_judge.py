@@ -458,7 +458,7 @@ def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:
         "env -u {A,ls} ./x", "find . {-true,-name} -delete", 'cat {"a b",c}', "for f in {a,b}; do cat $f; done",
         "wc -l < {1..1}", "echo $(cat {a,b})", "x=../a; x+=b; echo $x", "cd src &>/dev/null && cat *",
         "x=a; time x=b; cat $x", "if time cd src; then ls; fi", "ls & \\\n time ls", "echo `time ls`",
-        'echo $(("1"))', "cat <<E\n`time ls`\nE", "echo a=~", "cat <<E\n$(ls # \\\n./x\n)\nE",
+        'echo $(("1"))', "cat <<E\n`time ls`\nE", "echo a=~", "sort [[ || ls -o f", "cat <<E\n$(ls # \\\n./x\n)\nE",
     ],
 )  # fmt: skip
 def test_what_sh_reads_in_another_way_asks_where_there_is_no_other_shell(command, monkeypatch) -> None:

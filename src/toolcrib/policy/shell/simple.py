@@ -104,6 +104,8 @@ class CommandLexer(Lexer):
             assign = self.assignment() if declares or not words else None
             if assign is None:
                 words.append(self.word())
+                if words[-1].source == "[[":  # from here busybox takes operators for words
+                    self.bash_only("[[")
                 if len(words) == 1:
                     declares = words[0].plain in DECLARATIONS
             elif words:
