@@ -69,6 +69,30 @@ async def test_cancelling_leaves_no_process(parameters: StdioServerParameters, w
         assert (await client.call_tool("echo", {"text": "alive"})).content[0].text == "alive"  # type: ignore[union-attr]
 
 
+SERVER = """
+import asyncio, gc
+from toolcrib import tool
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.serve import serve_stdio
+
+@tool
+def kept() -> str:
+    \"\"\"Return how many objects the collector does not look through.\"\"\"
+    return str(gc.get_freeze_count())
+
+registry = ToolRegistry()
+registry.register(kept)
+asyncio.run(serve_stdio(registry))
+"""
+
+
+async def test_what_the_start_made_is_looked_through_no_more(environment: dict[str, str], forked_python: str) -> None:
+    started = StdioServerParameters(command=forked_python, args=["-c", SERVER], env=environment)
+    async with Client(stdio_client(started)) as client:
+        result: Any = await client.call_tool("kept")
+    assert int(result.content[0].text) > 50_000
+
+
 async def test_approval_over_the_wire(parameters: StdioServerParameters, work: Path, era: str) -> None:
     async def yes(_: Any, params: Any) -> ElicitResult:
         assert not (work / "ran").exists()

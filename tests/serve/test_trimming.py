@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.serve.http import trimming as module
-from toolcrib.serve.http.trimming import trimming
+from toolcrib.serve import trimming as module
+from toolcrib.serve.trimming import trimming
 
 
 async def test_unused_memory_is_given_back_until_the_server_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_threads_share_one_part_of_the_memory(tmp_path: Path) -> None:
     """In a process of its own, because the setting stays."""
     code = """
 import asyncio, ctypes, sys, threading
-from toolcrib.serve.http.trimming import _of_malloc, trimming
+from toolcrib.serve.trimming import _of_malloc, trimming
 
 async def main():
     with trimming():

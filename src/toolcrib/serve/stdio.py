@@ -31,6 +31,7 @@ from ..sources.mcp.pipes import MessageStream, ReadStream, from_line, to_line
 from .interface import served_tools
 from .server_reloading import Reloader, reloading
 from .signals import stop_signal
+from .trimming import trimming
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -77,7 +78,8 @@ async def serve(box: Toolbox | ToolRegistry, reload: Callable[[], Settings] | No
             from .mcp import McpServer
 
             server = McpServer(box, handshake=handshake, starting=starting)
-            await server.sdk.run(*streams, server.sdk.create_initialization_options())
+            with trimming():
+                await server.sdk.run(*streams, server.sdk.create_initialization_options())
 
         work = asyncio.create_task(run())
         stop = asyncio.create_task(stopped.wait())

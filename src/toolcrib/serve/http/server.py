@@ -24,11 +24,11 @@ from ..listening import ReportingServer, listen
 from ..mcp import McpServer
 from ..server_reloading import Reloader, reloading
 from ..signals import stop_signal
+from ..trimming import trimming
 from .event_store import RETRY_MS, EventMemory
 from .guard import MAX_BODY, RequestGuard
 from .monitoring import Monitoring
 from .tokens import Token, Tokens, choose_token, digest_of, named_tokens, refuse_open_server
-from .trimming import trimming
 
 if TYPE_CHECKING:
     from ...config import Settings
