@@ -98,7 +98,8 @@ class Ground:
         found: list[tuple[str, list[str]]] = []
         while fields:
             end = int(fields[0]) + 3
-            found.append((fields[2], [fields[1], *fields[3:end]]))
+            arguments = (each.replace("/proc/self/fd/", "/dev/fd/") for each in fields[3:end])  # what zsh calls `<(ls)`
+            found.append((fields[2], [fields[1], *arguments]))
             fields = fields[end:]
         return found
 
