@@ -93,6 +93,27 @@ def test_who_looks_whether_a_session_runs_is_in_nobodys_way(tmp_path: Path, monk
     two.close()
 
 
+def test_who_waits_for_somebody_that_looks_has_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that wait so would be in each other's way."""
+    store, _ = stores(tmp_path, "")
+    row, waits = store.create(model="m", system="s"), list[float]()
+    with store.running(row.id):
+        pass
+    [file] = [each for each in (tmp_path / "state").rglob("*") if each.name == row.id]
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        fcntl.flock(looking, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(looking, fcntl.LOCK_UN)
+
+    with file.open("r+b") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", pause)
+        with store.running(row.id):
+            assert len(waits) == 1
+    store.close()
+
+
 def test_a_session_that_somebody_wrote_into_the_database_names_no_file(tmp_path: Path, postgres_url: str) -> None:
     """At the end of a chat empty sessions are removed, also those that others stored."""
     one, _ = stores(tmp_path, postgres_url)

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -453,6 +454,48 @@ def test_a_journal_that_is_locked_is_not_cleaned(room, monkeypatch):
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         prune_journal(room.state, 1 << 30, 1e9)
     room.journal.prune_sometimes(1 << 30)
+
+
+FORKING = """
+import os, sys, threading, time
+from pathlib import Path
+from toolcrib.record.change import ChangeTable
+from toolcrib.record.state import StateFolder
+
+class SlowLock:
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.acquire = self.lock.acquire
+    def __enter__(self):
+        self.lock.acquire()
+    def __exit__(self, *_):
+        self.release()
+    def release(self):
+        self.lock.release()
+        time.sleep(0.002)
+
+state = StateFolder.for_workspace(sys.argv[1], Path(sys.argv[2]))
+tables = [ChangeTable(state) for _ in range(3)]
+for table in tables:
+    table.lock = SlowLock()
+sys.unraisablehook = lambda error: os._exit(3)  # an error in a hook of a fork
+def fork():
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+threads = [threading.Thread(target=fork) for _ in range(4)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+assert all(table.listed(None, 1) == [] for table in tables)
+"""
+
+
+def test_threads_may_fork_at_the_same_time(room):
+    subprocess.run([sys.executable, "-c", FORKING, room.root, room.state.path.parent], check=True, timeout=60)
 
 
 def test_a_journal_that_cannot_be_written_stops_the_change(room):

@@ -59,14 +59,9 @@ class SessionLocks:
         """Return whether something holds the lock of a session now."""
         if self._state.url:
             return self._leases.is_held(f"session:{session_id}")
-        import fcntl
-
         private_folder(self._folder)
         with closing_fd(open_lock(self._folder / safe_name(session_id))) as fd:
-            free = _locked(fd, fcntl.LOCK_SH)
-            if free:
-                fcntl.flock(fd, fcntl.LOCK_UN)
-        return not free
+            return not _is_free(fd)
 
     def forget(self, session_id: str) -> None:
         """Remove what is left of the lock of a session that is removed."""
@@ -100,13 +95,23 @@ class SessionLocks:
         private_folder(self._folder)
         with closing_fd(open_lock(self._folder / safe_name(session_id))) as fd:
             while not _locked(fd, fcntl.LOCK_EX):
-                if not _locked(fd, fcntl.LOCK_SH):
+                if not _is_free(fd):
                     raise _taken(session_id)
-                time.sleep(0.001)  # only `is_held` has it, which looks
+                time.sleep(0.001)  # somebody only looked
             try:
                 yield
             finally:
                 fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
+
+
+def _is_free(fd: int) -> bool:
+    """Look whether nobody runs what an open file is the lock of. Who only looks is in nobody's way for long."""
+    import fcntl
+
+    if not _locked(fd, fcntl.LOCK_SH):
+        return False
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return True
 
 
 def _locked(fd: int, kind: int) -> bool:

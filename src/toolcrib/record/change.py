@@ -6,7 +6,6 @@ marks must be written completely or not at all.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import sqlite3
@@ -278,19 +277,27 @@ class ChangeTable:
 
 
 _open_tables: weakref.WeakSet[ChangeTable] = weakref.WeakSet()
-_closed = contextlib.ExitStack()
+_forking, _held = threading.Lock(), list[threading.RLock]()
 
 
 def _close_all() -> None:
     """Close all connections before a fork. Those that a child opened would count on locks of its parent's, which it
     has not: another process that ends would delete the log, with the child's changes."""
+    _forking.acquire()
     for table in list(_open_tables):
-        _closed.enter_context(table.lock)  # nobody opens it again before the fork
+        table.lock.acquire()  # nobody opens it again before the fork
+        _held.append(table.lock)
         table.close()
 
 
+def _release_all() -> None:
+    while _held:
+        _held.pop().release()
+    _forking.release()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_close_all, after_in_parent=_closed.close, after_in_child=_closed.close)
+    os.register_at_fork(before=_close_all, after_in_parent=_release_all, after_in_child=_release_all)
 
 
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:

@@ -36,7 +36,7 @@ class RecordWatch:
         self._looking: asyncio.Task[None] | None = None
         self._shared: dict[str, tuple[Audit, Approvals]] = {}
         self._files: dict[Path, _RecordFile] = {}
-        self._lock = threading.Lock()  # of these two
+        self._lock = threading.Lock()  # held while one of these two is used
         self._closed = False
 
     @property
@@ -94,7 +94,9 @@ class RecordWatch:
 
     def _state_of(self, record: Where) -> object:
         if isinstance(record, Path):
-            return self._files.setdefault(record, _RecordFile(record)).state()
+            if record not in self._files:
+                self._files[record] = _RecordFile(record)
+            return self._files[record].state()
         try:
             if record not in self._shared:
                 self._shared[record] = Audit(record), Approvals(record)
