@@ -7,7 +7,7 @@ stopped or cut off for too long; so every write to a session that this process r
 from __future__ import annotations
 
 import contextlib
-import functools
+import threading
 import time
 from collections.abc import Generator
 
@@ -15,6 +15,7 @@ from ..boundary.descriptors import closing_fd
 from ..boundary.own_files import open_lock
 from ..core.errors import ToolcribError, UnknownName
 from ..record.connection import Database, RecordError
+from ..record.forks import keep_fork_safe
 from ..record.spill import safe_name
 from ..record.state import StateFolder, private_folder
 from .session_lease import Lease, Leases
@@ -38,10 +39,16 @@ class SessionLocks:
     def __init__(self, state: StateFolder) -> None:
         self._state, self._folder = state, state.path / "sessions"
         self._held: dict[str, Lease] = {}
+        self._made: Leases | None = None
+        self._lock = threading.Lock()
+        keep_fork_safe(self)
 
-    @functools.cached_property
+    @property
     def _leases(self) -> Leases:
-        return Leases(self._state.record)
+        with self._lock:
+            if self._made is None:
+                self._made = Leases(self._state.record)
+            return self._made
 
     @contextlib.contextmanager
     def hold(self, session_id: str) -> Generator[None]:
@@ -70,9 +77,23 @@ class SessionLocks:
 
     def close(self) -> None:
         """Release all leases."""
-        if "_leases" in self.__dict__:
-            self._leases.close()
-            del self.__dict__["_leases"]
+        with self._lock:
+            if self._made is not None:
+                self._made.close()
+                self._made = None
+
+    @property
+    def fork_locks(self) -> tuple[threading.Lock]:
+        """The lock of the leases."""
+        return (self._lock,)
+
+    def before_fork(self) -> None:
+        """Do nothing: leases are on Postgres."""
+
+    def in_child(self) -> None:
+        """Leave the leases to the parent."""
+        self._made = None
+        self._held.clear()
 
     @contextlib.contextmanager
     def _lease(self, session_id: str) -> Generator[None]:

@@ -21,6 +21,7 @@ from sqlalchemy.event import listen
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from ..core.dataclass import dataclass
+from ..record.forks import keep_fork_safe
 from ..record.sqlite import write_ahead
 from .engine import Job, JobError, Limits, Served
 
@@ -180,6 +181,19 @@ class JobStore:
         listen(engine, "checkout", used)
         for name in ("checkin", "detach"):
             listen(engine, name, unused)
+        keep_fork_safe(self)
+
+    fork_locks = ()
+
+    def before_fork(self) -> None:
+        """Close the connections to a file that nobody uses."""
+        if not self.postgres:
+            self.engine.dispose()
+
+    def in_child(self) -> None:
+        """Leave the connections to the parent, also to a server, which must not see an end of them."""
+        self.engine.dispose(close=False)
+        self._used.clear()
 
     def is_there(self) -> bool:
         """Return whether the tables are there. Makes and changes nothing. Raises sqlite3.Error or SQLAlchemyError."""

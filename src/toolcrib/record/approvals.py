@@ -71,12 +71,14 @@ class Approvals(RecordPart):
 
     def __init__(self, path: Where) -> None:
         super().__init__(path, timeout=5.0)
+        self._asked = False  # whether this process has stored a request
         self._staying: threading.Event | None = None  # set at the end of the thread that keeps the connection
 
     def add(self, row: NewApproval) -> None:
         """Store a request, and delete those that were answered or expired long ago."""
         sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
         self._run(sql, time.time() - KEPT_SECONDS)
+        self._asked = True
         given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
         if (process := row.get("process")) is not None:
             given["process"] = self._asker(process)
@@ -217,7 +219,7 @@ class Approvals(RecordPart):
     def release(self, process: str, session_id: str | None = None) -> None:
         """Make the requests of a process, in one session or in all, available to the next session of the same
         caller."""
-        if "_connection" in self.__dict__:  # otherwise this process has stored no request
+        if self._asked:
             where = "process=?1 AND (session_id=?2 OR ?2 IS NULL) AND state IN ('pending', 'approved', 'denied')"
             self._update("process=NULL", where, self._asker(process), session_id)
 
@@ -232,6 +234,10 @@ class Approvals(RecordPart):
                 self._staying.set()
                 self._staying = None
             super().close()
+
+    def in_child(self) -> None:
+        """Forget the parent's thread and requests."""
+        self._asked, self._staying = False, None
 
     def _expire(self) -> None:
         with self._lock, naming(self._where):

@@ -122,6 +122,30 @@ class Audit(AuditReader):
         self._head = chain.head(self._connection, self._connection.chain())
         return cursor
 
+    # --- forks
+
+    @property
+    def fork_locks(self) -> tuple[threading.Lock, ...]:
+        """The locks of both connections."""
+        return (self._lock, self._durable_lock)
+
+    def before_fork(self) -> None:
+        """Close the connections to a file; they are opened again when needed, but not after `close`."""
+        if self._shared or self._closed:
+            return
+        super().before_fork()
+        self.__dict__.pop("_cursor", None)
+        if self._durable is not None:
+            self._durable.close()
+            self._durable = None
+
+    def in_child(self) -> None:
+        """Forget what the parent writes."""
+        self._thread = self._keeper = self._tried = self._unsure = None
+        self._wake, self._lost = threading.Event(), 0
+        for waiting in (self._rows, self._running, self._intents):
+            waiting.clear()
+
     # --- writing
 
     def intent(self, request: Call, grant: Grant) -> Awaitable[None] | None:

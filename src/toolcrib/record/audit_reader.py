@@ -14,6 +14,7 @@ from typing import Any, cast
 from . import chain
 from .connection import Database, Where, is_url, naming
 from .database import connect
+from .forks import keep_fork_safe
 from .query import NEWEST, Select, select
 from .rows import ApprovalRow, CallRow
 
@@ -25,6 +26,7 @@ class AuditReader:
         self.path = path
         self._shared = is_url(path)
         self._lock = threading.Lock()  # protects the connection
+        keep_fork_safe(self)
 
     @functools.cached_property
     def _connection(self) -> Database:
@@ -32,6 +34,20 @@ class AuditReader:
         connection = connect(self.path, timeout=0)
         weakref.finalize(self, connection.close)  # if `close` is never called
         return connection
+
+    @property
+    def fork_locks(self) -> tuple[threading.Lock, ...]:
+        """The lock of the connection."""
+        return (self._lock,)
+
+    def before_fork(self) -> None:
+        """Close the connection to a file; it is opened again when needed."""
+        if not self._shared and "_connection" in self.__dict__:
+            self._connection.close()
+            del self.__dict__["_connection"]
+
+    def in_child(self) -> None:
+        """Do nothing: a connection to Postgres makes itself again."""
 
     def flush(self) -> None:
         """Write what waits, so that it is read."""

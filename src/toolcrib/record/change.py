@@ -23,6 +23,7 @@ from ..boundary.workspace_paths import Identity, WorkspacePath, identity
 from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from .forks import keep_fork_safe
 from .sqlite import write_ahead
 from .state import StateFolder
 
@@ -178,7 +179,7 @@ class ChangeTable:
         self.lock = threading.RLock()
         self._folder = folder
         self._db: sqlite3.Connection | None = None
-        _open_tables.add(self)
+        keep_fork_safe(self)
 
     # Writing
 
@@ -275,29 +276,15 @@ class ChangeTable:
                 self._db.close()
             self._db = None
 
+    @property
+    def fork_locks(self) -> tuple[threading.RLock]:
+        """The lock of the connection."""
+        return (self.lock,)
 
-_open_tables: weakref.WeakSet[ChangeTable] = weakref.WeakSet()
-_forking, _held = threading.Lock(), list[threading.RLock]()
+    before_fork = close
 
-
-def _close_all() -> None:
-    """Close all connections before a fork. Those that a child opened would count on locks of its parent's, which it
-    has not: another process that ends would delete the log, with the child's changes."""
-    _forking.acquire()
-    for table in list(_open_tables):
-        table.lock.acquire()  # nobody opens it again before the fork
-        _held.append(table.lock)
-        table.close()
-
-
-def _release_all() -> None:
-    while _held:
-        _held.pop().release()
-    _forking.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_close_all, after_in_parent=_release_all, after_in_child=_release_all)
+    def in_child(self) -> None:
+        """Do nothing: the connection is opened when needed."""
 
 
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:

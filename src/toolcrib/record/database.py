@@ -13,6 +13,7 @@ from ..core.errors import ConfigError
 from ..core.extras import how_to_add
 from ..core.wings import absent, has_wing
 from .connection import Database, Where, is_url, naming, transaction
+from .forks import keep_fork_safe
 from .tables import STEPS
 
 
@@ -67,6 +68,7 @@ class RecordPart:
     def __init__(self, where: Where, *, part: str = "", steps: Sequence[str] = (), timeout: float = 10.0) -> None:
         self._where, self._part, self._steps, self._timeout = where, part, steps, timeout
         self._lock = threading.RLock()
+        keep_fork_safe(self)
 
     @functools.cached_property
     def _connection(self) -> Database:
@@ -91,6 +93,22 @@ class RecordPart:
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            if "_connection" in self.__dict__:
-                self._connection.close()
-                del self.__dict__["_connection"]
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if "_connection" in self.__dict__:
+            self._connection.close()
+            del self.__dict__["_connection"]
+
+    @property
+    def fork_locks(self) -> tuple[threading.RLock]:
+        """The lock of the connection."""
+        return (self._lock,)
+
+    def before_fork(self) -> None:
+        """Close a connection to a file; it is opened again when needed."""
+        if not is_url(self._where):
+            self._disconnect()
+
+    def in_child(self) -> None:
+        """Do nothing: a connection to Postgres makes itself again."""

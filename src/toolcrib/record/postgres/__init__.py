@@ -22,6 +22,7 @@ import psycopg
 
 from .. import chain
 from ..connection import LIVING, PARTS, RecordError, run_steps, shown, transaction, when_free
+from ..forks import keep_fork_safe
 
 ANSWER_SECONDS = 10.0
 """Seconds that a statement may take. A read that goes through many rows may take READ_SECONDS to its next row."""
@@ -106,6 +107,22 @@ def _until(gen: Any, end: float, patience: float) -> Generator[Any, Any, Any]:
         return done.value
 
 
+class _Left:
+    """In place of a connection that the parent of this process uses."""
+
+    closed = True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+_of_parent = list[object]()
+
+
+def _new_name() -> str:
+    return f"toolcrib {secrets.token_hex(8)}"
+
+
 class PostgresConnection:
     """A connection to a Postgres database, as `Database` describes it."""
 
@@ -115,8 +132,9 @@ class PostgresConnection:
         """Connect. Raises RecordError if that is impossible."""
         self._url, self.name = url, shown(url)
         self._chain: int | None = None
-        self._application = f"toolcrib {secrets.token_hex(8)}"
+        self._application = _new_name()
         self._connection = self._connect()
+        keep_fork_safe(self)
 
     # --- the connection
 
@@ -177,6 +195,16 @@ class PostgresConnection:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    fork_locks = ()
+
+    def before_fork(self) -> None:
+        """Do nothing: the connection stays the parent's."""
+
+    def in_child(self) -> None:
+        """Leave the connection to the parent; the child makes its own, under another name, when it needs one."""
+        _of_parent.append(self._connection)  # without an end of it, which the server would see
+        self._connection, self._application = cast("_Bounded", _Left()), _new_name()
 
     # --- statements
 
