@@ -311,7 +311,9 @@ def test_what_takes_too_long_is_answered_with_what_was_found(root: Path) -> None
         lines = grep(tools, "(a+)+$|needle", output_mode="content")
         assert lines[-1].startswith(f"[stopped after {seconds:g} s")
         if "a.py:4:    return 'needle'" in lines:
+            assert "FIFO" not in lines[-1]
             return
+        assert "FIFO" in lines[-1]
     pytest.fail(f"found nothing before the time was over: {lines}")
 
 

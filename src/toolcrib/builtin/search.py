@@ -138,11 +138,13 @@ class SearchTools:
             if haystack is not None:
                 newest, total, stopped = self._newest(query, haystack, where, limit, ctx)
         if not newest:
-            return ToolOutput(join_page([no_names(pattern, path, hidden, no_ignore)], self._why_stopped(stopped)))
+            return ToolOutput(
+                join_page([no_names(pattern, path, hidden, no_ignore)], self._why_stopped(stopped, False))
+            )
         base = self.workspace.relative(where)
         page = fit(shown_path(base, name) for name in newest)
         notes = [f"{len(page):,} of {total:,} files, newest first"] if total > len(page) else []
-        return ToolOutput(join_page(page, [*notes, *self._why_stopped(stopped)]))
+        return ToolOutput(join_page(page, [*notes, *self._why_stopped(stopped, True)]))
 
     def grep(
         self,
@@ -211,7 +213,7 @@ class SearchTools:
             page, shown = pick_lines(found, base, offset - found.skipped, limit, context)
         else:
             page, shown = pick_files(found, base, offset - found.skipped, limit, query.mode == "count")
-        notes = [*what_is_left(query, found, offset, shown), *self._why_stopped(found.stopped)]
+        notes = [*what_is_left(query, found, offset, shown), *self._why_stopped(found.stopped, found.matches > 0)]
         if not page:
             page = [no_matches(query, path, offset, found.matches)]
         return ToolOutput(join_page(page, notes))
@@ -352,10 +354,10 @@ class SearchTools:
         found.stopped, found.binary = answer.stopped, answer.binary
         return found
 
-    def _why_stopped(self, stopped: Stop | None) -> list[str]:
+    def _why_stopped(self, stopped: Stop | None, found: bool) -> list[str]:
         if stopped == "time":
             most = f"stopped after {self.seconds:g} s with what was found until then; narrow path, glob or pattern"
-            return [f"{most} (a FIFO named .gitignore holds a search up: no_ignore=true reads none)"]
+            return [most if found else f"{most} (if a .gitignore is a FIFO, that holds a search up: no_ignore=true)"]
         return ["cancelled"] if stopped == "cancelled" else []
 
 

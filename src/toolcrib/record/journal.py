@@ -8,8 +8,8 @@ deletes them.
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import logging
 import os
 import secrets
 import sqlite3
@@ -27,6 +27,7 @@ from .change import HASH_LIMIT, Change, ChangeTable, CommandChanges, identity_of
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
 
 _MAX_DIRECTORIES = 100  # made for one file; more are a mistake or an attack
+log = logging.getLogger(__name__)
 LINK_LIMIT = 64 * 2**20  # for larger files, a hard link to the same inode is made if possible
 _PRUNE_EVERY = 256  # changes between two checks of the quota; a MiB that is kept counts as one, too
 
@@ -216,8 +217,10 @@ class Journal:
             from .pruning import prune_journal
 
             self._since_prune = 0
-            with contextlib.suppress(sqlite3.OperationalError):  # the change is made; it is cleaned another time
+            try:
                 prune_journal(self.folder, JOURNAL_QUOTA, JOURNAL_AGE)
+            except sqlite3.OperationalError as error:  # the change is made
+                log.info("%s is cleaned another time: %s", self.folder.journal, error)
 
 
 class BeforeImages:
