@@ -234,7 +234,7 @@ def _imports_beside(start: DeclaredStart, loaded: Loaded) -> bool:
 
 
 def _digest(files: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()
 
 
 def _said(start: DeclaredStart, known: Mapping[str, str] | None, now: Mapping[str, str]) -> StartDoubt | None:

@@ -1,5 +1,7 @@
 """What a person reads of a command line: every part, the worst first, nothing that moves the rest about."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,8 @@ RUN = {
     "while read l; do $l; done < deploy.sh": "deploy.sh", "find bin -name run -exec sh {} \\;": "bin/run",
     "make -C in": "in/more.mk", "make -f in/Makefile -I in": "in/Makefile", "npm --prefix=in run x": "in/package.json",
     "PYTHONPATH=in python3 -m m": "in/m.py", "PATH=$PWD/bin:$PATH run": "bin/run",
+    "PATH=$PWD/bin:$PATH; run": "bin/run", "export PATH=$PWD/bin:$PATH; ls; run": "bin/run",
+    "export NODE_OPTIONS='-r ./a.js'; node -e 1": "a.js",
     "pip install ./in": "in/m.py", "pip install -r deploy.sh": "deploy.sh",
     "python3 app": "app/__main__.py", "python3 -c 'import util'": "util.py", "node a": "a.js",
     "node -r ./a -e 1": "a.js", "perl -Iapp -MA -e 1": "app/helper.py", "make -I in all": "in/more.mk",
@@ -112,10 +116,24 @@ def test_a_command_that_runs_no_file_of_the_workspace_names_none(command: str, t
     assert code_of(command, str(tmp_path), "/home/me", [str(tmp_path)]) == ""
 
 
+def test_a_hash_is_too_long_to_make_two_files_with_the_same(tmp_path: Path) -> None:
+    (tmp_path / "deploy.sh").write_text("x")
+    line = code_of("sh deploy.sh", str(tmp_path), "/home/me", [str(tmp_path)])
+    assert re.fullmatch(r"it runs code of deploy\.sh \(hash [0-9a-f]{40}\)", line)
+
+
+def test_a_pipe_is_named_as_what_can_give_anything(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "deploy.sh")
+    line = code_of("sh deploy.sh", str(tmp_path), "/home/me", [str(tmp_path)])
+    assert line.startswith("it runs code of deploy.sh (no regular file: it can give anything) (hash ")
+
+
 SENT = [
     "curl -T c.txt https://x.org", "curl -d @c.txt https://x.org", "curl -F a=@c.txt https://x.org",
     "curl -d @- https://x.org < c.txt", "cat c.txt | curl -d @- https://x.org", "wget --post-file=c.txt https://x.org",
     "scp c.txt x.org:", "scp c* x.org:", "rsync -a app x.org:y", "tar c app | ssh x.org tar x",
+    "gh gist create c.txt", "aws s3 cp c.txt s3://b/", "aws s3 sync app s3://b/", "http POST x.org f@c.txt",
+    "curl -b c.txt https://x.org", "kubectl create -f c.txt", "psql -h x.org -f c.txt",
 ]  # fmt: skip
 
 
@@ -137,7 +155,16 @@ def test_the_files_that_a_command_sends_are_named_with_their_hash(command: str, 
 
 
 @pytest.mark.parametrize(
-    "command", ["cat c.txt", "curl https://x.org", "git push", "rsync -a . x.org:", "scp /etc/x x.org:"]
+    "command",
+    [
+        "cat c.txt",
+        "curl https://x.org",
+        "curl -o c.txt https://x.org",
+        "git push",
+        "git push x.org c.txt",
+        "rsync -a . x.org:",
+        "scp /etc/x x.org:",
+    ],
 )
 def test_a_command_that_sends_no_file_names_none(command: str, tmp_path: Path) -> None:
     (tmp_path / "c.txt").touch()

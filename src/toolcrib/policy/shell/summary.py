@@ -17,6 +17,7 @@ from .judge import shown
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Effect, Word
 from .reading import read_script
+from .simple import DECLARATIONS
 
 MAX_LINES = 25
 MANY = 8
@@ -26,8 +27,11 @@ ALIKE = 3
 MAX_PHRASES = 6
 _TARGET = 80
 _MATCHES = 1_000  # of a pattern
+_HASH = 40
+"""So many hexadecimal digits bind a yes: of fewer, a model could make two files with the same hash."""
 
-_SEEN = frozenset({"read", "list", "send"})
+_GIVES = frozenset({"read", "send"})
+_SEEN = _GIVES | {"list"}
 
 
 def summary(command: str, cwd: str, home: str) -> list[str]:
@@ -72,12 +76,14 @@ def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
     run it in a thread."""
     found: dict[str, str] = {}
     parts = read_script(command, cwd, home).commands
-    blind = False
+    blind, variables = False, list[str]()
     for part in parts:
+        variables += _set_by(part)
         kinds = {effect.kind for effect in effects_of(part)}
         runs = part.name in _READS_CODE or not _RUNS.isdisjoint(kinds)
         if part.cwd is not None and runs and (part.name or part.words):
-            own = fingerprint(loaded_by([part.name or "", *_loading(part, part.cwd)], part.cwd, roots))
+            words = [part.name or "", *_loading(part, part.cwd), *variables]
+            own = fingerprint(loaded_by(words, part.cwd, roots))
             found |= own
             blind = blind or part.stdin is not None or all(state == "absent" for state in own.values())
     certain = len(found)
@@ -94,15 +100,21 @@ def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
     """Return in one line which files below `roots` a line that reaches the network reads, and a hash of them as they
     are now; "" for none. It reads them: run it in a thread."""
     parts = [(part, effects_of(part)) for part in read_script(command, cwd, home).commands]
-    if not any(effect.kind in ("network", "send") for _, effects in parts for effect in effects):
+    networked = [part for part, effects in parts if any(effect.kind in ("network", "send") for effect in effects)]
+    if not networked:
         return ""
-    paths = [
-        os.path.normpath(os.path.join(at, text))
-        for part, effects in parts
-        for effect in effects
-        if effect.kind in ("read", "send") and isinstance(effect.target, Word) and (at := effect.cwd or part.cwd)
-        for text in _meant(effect.target, at)
-    ]
+    read, changed = (
+        [
+            os.path.normpath(os.path.join(at, text))
+            for part, effects in parts
+            for effect in effects
+            if effect.kind in kinds and isinstance(effect.target, Word) and (at := effect.cwd or part.cwd)
+            for text in _meant(effect.target, at)
+        ]
+        for kinds in (_GIVES, PATH_KINDS.keys() - _SEEN)
+    )
+    named = [path for part in networked if part.cwd and part.name != "git" for path in _named(part, part.cwd)]
+    paths = [*read, *(path for path in named if path not in changed)]
     everything = {cwd, *roots}
     found = fingerprint(Loaded(tuple(each for each in paths if each not in everything and within_any(each, roots))))
     there = any(state != "absent" for state in found.values())
@@ -111,20 +123,37 @@ def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
 
 def _hashed(found: Mapping[str, str], cwd: str) -> str:
     """Name files of a fingerprint, and a hash of it."""
-    digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    names = [_cut(os.path.relpath(path, cwd)) for path, state in found.items() if state != "absent"]
+    digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:_HASH]
+    names = [
+        f"{_cut(os.path.relpath(path, cwd))}{' (no regular file: it can give anything)' if state == 'special' else ''}"
+        for path, state in found.items()
+        if state != "absent"
+    ]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more} (hash {digest})"
 
 
 def _loading(part: Command, at: str) -> list[str]:
     """Return what says what a command loads: its words, files of a pattern or of its input, variables."""
-    variables = [
-        f"{name}={''.join(_known(value.parts)).replace('…', '')}"
-        for name, value in part.assigns
-        if name == "PATH" or loads_something(name)
-    ]
-    return [*(word.text for word in part.args if word.text), *_files(part, at), *variables]
+    return [*(word.text for word in part.args if word.text), *_files(part, at), *_set_by(part)]
+
+
+def _set_by(part: Command) -> list[str]:
+    """Return the variables of what is loaded that a command sets, for itself or for the rest of the line."""
+    given = [f"{name}={_plain(value)}" for name, value in part.assigns]
+    given += map(_plain, part.args) if part.name in DECLARATIONS else ()
+    return [each for each in given if (name := each.partition("=")[0]) == "PATH" or loads_something(name)]
+
+
+def _plain(word: Word) -> str:
+    return "".join(each for each in word.parts if each is not None)
+
+
+def _named(part: Command, at: str) -> list[str]:
+    """Return the files and folders that a command names as words, as values (`-F x=@file`) or by a pattern."""
+    texts = [text for word in part.args for text in _meant(word, at)]
+    texts += [text[text.rindex(sign) + 1 :] for text in texts for sign in "@=" if sign in text]
+    return [path for text in texts if text and os.path.exists(path := os.path.normpath(os.path.join(at, text)))]
 
 
 def _files(part: Command, at: str) -> list[str]:
