@@ -75,7 +75,7 @@ import asyncio, collections
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.record import audit as room
-room.GROUP_SECONDS = 0.5
+room.GROUP_SECONDS = 0.2
 audit = room.Audit(where).open()
 @tool(category="memory", read_only=True)
 async def look(who: str) -> str:
@@ -86,7 +86,7 @@ registry.events.subscribe(audit.listen)
 def call(who):
     asyncio.run(registry.execute("look", {"who": who}))
 call("before")
-fork(lambda n: (call(f"child {n}"), n == 2 and time.sleep(1.5)), lambda: call("parent"))
+fork(lambda n: (call(f"child {n}"), n == 2 and time.sleep(0.6)), lambda: call("parent"))
 audit.close()
 """
 

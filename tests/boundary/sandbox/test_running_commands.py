@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import sys
 from pathlib import Path
@@ -64,12 +63,10 @@ def test_what_a_command_hides_stays_protected_until_it_ends(ws: Path, moved: str
     of_git = path.startswith(".git/")
     assert asked(ws, path) and asked(ws, f"{path}/x")
     assert str(ws / path) in folders(ws).guards(ws)[0].read_only
-    gc.collect()
     third = folders(ws, write_roots=(ws.parent,)).guards(ws)  # in a folder around it, too
     assert any(str(ws / path) in each.read_only for each in third)
     del third
     first.appeared(running)
-    gc.collect()
     assert bool(asked(ws, path)) == of_git
     assert str(ws / path) not in folders(ws).guards(ws)[0].read_only
 
@@ -201,7 +198,6 @@ def test_a_repository_that_another_command_hides_at_the_end_is_looked_at(ws: Pat
     (ws / "r" / "HEAD").rename(ws / "r" / "H2")
     third = folders(ws).guards(ws)
     del second
-    gc.collect()
     assert sorted(first.appeared(running)) == ["r/config", "r/hooks"] and third
 
 
