@@ -312,6 +312,8 @@ async def test_a_command_that_a_rule_allows_leaves_no_deep_repository(ground: Gr
     assert not ground.marker.exists()
 
 
+MARK = "node_modules/.package-lock.json"
+UNMARK = f"*** Begin Patch\n*** Update File: {MARK}\n*** Move to: x.json\n@@\n-a\n+b\n*** End Patch"
 HIDDEN = {  # where a first command makes a repository that no search sees, and what others do before git enters it
     "too large, and small again": (DEEP, ["bash many.sh", "bash make.sh", "bash few.sh"]),
     "too large": (DEEP, ["bash many.sh", "bash make.sh"]),
@@ -320,6 +322,11 @@ HIDDEN = {  # where a first command makes a repository that no search sees, and 
     "an editor enters it": (DEEP, ["bash many.sh", "bash make.sh", "modules"]),
     "from a plain one": ("a/b/c/d/m/p", ["bash many.sh", "bash make.sh", "bash link.sh", "write"]),
     "another process": (DEEP, ["bash many.sh", "bash make.sh", "bash few.sh", "new process"]),
+    "in a tool's folder, where a file tool writes": ("__pycache__/p", ["bash make.sh", "beside"]),
+    "in a tool's folder, where a command begins": ("__pycache__/p", ["bash make.sh", "inside"]),
+    "in a tool's folder, which an editor enters": ("__pycache__/p", ["bash make.sh", "modules"]),
+    "in a folder that is a tool's no more": ("node_modules/p", ["bash mark.sh", "bash make.sh", "unmark"]),
+    "in one, for another process": ("node_modules/p", ["bash mark.sh", "bash make.sh", "unmark", "new process"]),
 }
 
 
@@ -335,6 +342,7 @@ async def test_what_no_search_saw_when_it_was_made_is_not_the_persons(
     shutil.rmtree(ground.ws / ".git" / "hooks")
     (ground.ws / "many.sh").write_text("mkdir many; touch many/{1..200}\n")
     (ground.ws / "few.sh").write_text("rm -r many\n")
+    (ground.ws / "mark.sh").write_text(f"mkdir node_modules; echo a > {MARK}\n")
     commit = "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m x"
     (ground.ws / "link.sh").write_text(f"cd $(dirname {folder}); git init -q; git add p; {commit}\n")
     (ground.ws / "make.sh").write_text(
@@ -348,10 +356,13 @@ async def test_what_no_search_saw_when_it_was_made_is_not_the_persons(
         protected_search._doubtful.discard(str(ground.ws))
         async with ground.open("bubblewrap", allow=["Bash(git *)"]) as box:
             for command in part:
-                if command in ("write", "modules"):
-                    path = "x.txt" if command == "write" else ".gitmodules"
+                if path := {"write": "x.txt", "modules": ".gitmodules", "beside": f"{folder}/x"}.get(command):
                     text = f'[submodule "x"]\n\tpath = {folder}\n'
                     assert not (await box.call("write_file", {"path": path, "content": text})).is_error
+                elif command == "unmark":
+                    assert not (await box.call("apply_patch", {"patch": UNMARK})).is_error
+                elif command == "inside":
+                    assert not (await box.call("exec", {"command": "bash /dev/null", "working_dir": folder})).is_error
                 elif command != "new process":
                     assert not (await box.call("exec", {"command": command})).is_error
     assert not ground.asked

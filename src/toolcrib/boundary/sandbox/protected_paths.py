@@ -106,7 +106,8 @@ class ProtectedPaths:
             path = f"{base}/{name}"
             unsearched = (cut or base in deep) and base not in new and base not in search.linked
             mounted = within_known(os.path.dirname(path), self.read_only)  # by its text: a new link may lead there
-            far = cut or base.count("/") - self.root.count("/") > DEPTH
+            above = base.removeprefix(self.root).split("/")[1:]
+            far = cut or len(above) > DEPTH or not PASSED_OVER.isdisjoint(above)  # whatever its marks now say
             entered = far and base in search.entered - was.entered and not is_of_person(self.root, base)
             if mounted or not self.is_made(base, name, unsearched, entered):
                 continue
