@@ -219,7 +219,7 @@ def test_a_submodule_a_worktree_and_a_repository_above(person: Person) -> None:
         person.git(COMMIT, folder)
         assert person.marker.exists()
         person.marker.unlink()
-    person.git("config core.hooksPath sub/hooks")
+    person.git("config core.worktree ../; git config core.hooksPath sub/hooks")
     (person.ws / "sub").mkdir()
     assert [each.path for each in host_files_in(f"{root}/sub")] == [f"{root}/sub/hooks"]  # .git is above it
 

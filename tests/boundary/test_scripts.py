@@ -38,6 +38,8 @@ def no_shims(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["python", "tools/server.py"], ["tools/helper.py", "tools/server.py", "tools/sub/x.so"]),
         (["./notify.sh", "now"], ["notify.sh"]),
+        (["tools/..//./notify.sh"], ["notify.sh"]),
+        (["sh", "-c", "$PWD/notify.sh"], ["notify.sh"]),
         (["notify.sh"], []),  # looked up on PATH
         (["python", "-m", "pack.main"], ["pack/__init__.py", "pack/main.py"]),
         (["python", "-m", "pack"], ["pack/__init__.py", "pack/main.py"]),

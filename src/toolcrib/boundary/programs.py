@@ -246,7 +246,7 @@ def _as_far(path: str) -> Iterator[tuple[str, str]]:
 def without_dots(path: str) -> str:
     """Return a path normalised, with each `..` taken from where the name before it really leads."""
     head, dots, tail = f"{path}/".rpartition("/../")
-    return os.path.normpath(os.path.join(real_path(f"{head}/.."), tail) if dots else path)
+    return os.path.normpath(os.path.join(real_path(f"{head}/.."), tail.lstrip("/")) if dots else path)
 
 
 def _others(name: str) -> str | None:

@@ -215,7 +215,9 @@ def _named(words: Sequence[str], folder: str) -> Iterator[str]:
             paths = (path_in(folder, text) for text in variable[1].split(os.pathsep) if text and len(text) <= 4096)
             yield from (path for path in paths if path != folder and not os.path.lexists(path))
         texts = {text for text in (word, word.partition("=")[2]) if len(text) <= 4096}
-        if SIGNS.search(word):  # the text of `bash -c` or `python -c`, a variable with several folders
+        if SIGNS.search(word) or _HERE.search(
+            word
+        ):  # the text of `bash -c` or `python -c`, a variable with several folders
             texts |= {text for text in SIGNS.split(_HERE.sub(".", word)) if len(text) <= 4096}
             behind = (f".{text}" for text in _BEHIND_UNKNOWN.findall(word) if len(text) <= 4096)
             texts |= {text for text in behind if os.path.lexists(path_in(folder, text))}
