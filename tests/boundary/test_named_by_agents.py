@@ -20,8 +20,8 @@ COPILOT = '{"hooks": {"preToolUse": [{"bash": "./h.sh", "cwd": "tools"}]}}'
 ENVRC = """# see README.md and notes.sh
 source_env_if_exists "$PWD/tools/env.sh"
 if true; then . tools/more; fi
-dotenv .env; PATH_add bin; layout python3; use flake
-source ./own.rc; source venv/bin/activate; eval "$(./x.py)"
+dotenv conf/x.vars; PATH_add bin; layout python3; use flake ./nix; use nix; export $(xargs < .env.own)
+source ./own.rc; source_env_if_exists .envrc.mine; . "$PWD"/tools/"quoted"; source venv/bin/activate; eval "$(./x.py)"
 """
 CASES = [  # the file, its text, by whom that is run, and what it names
     (CLAUDE, HOOK % r"\"$CLAUDE_PROJECT_DIR\"/tools/check.sh --fast", "Claude Code", "tools/check.sh"),
@@ -35,8 +35,27 @@ CASES = [  # the file, its text, by whom that is run, and what it names
     (".vscode/mcp.json", '{"servers": {"x": {"command": "./tools/s"}}}', "VS Code", "tools/s"),
     (".github/hooks/own.json", COPILOT, "GitHub Copilot", "h.sh", "tools/h.sh"),
     ("opencode.json", '{"mcp": {"x": {"type": "local", "command": ["bun", "s.ts"]}}}', "Opencode", "s.ts"),
-    (".envrc", ENVRC, "direnv", "tools/env.sh", "tools/more", "own.rc", "x.py"),
+    (
+        ".envrc",
+        ENVRC,
+        "direnv",
+        "tools/env.sh",
+        "tools/more",
+        "own.rc",
+        "x.py",
+        "conf/x.vars",
+        ".envrc.mine",
+        "nix",
+        "flake.nix",
+        "flake.lock",
+        "shell.nix",
+        "default.nix",
+        "tools/quoted",
+    ),
+    (".envrc", "dotenv_if_exists\n", "direnv", ".env"),
     ("mise.toml", '[env]\n_.source = "./e.sh"\n[hooks]\nenter = "python3 x.py"\n', "mise", "e.sh", "x.py"),
+    ("mise/config.toml", "_.file = ['.env', {path = '{{config_root}}/v'}]\n_.path = 'bin'\n", "mise", ".env", "v"),
+    ("mise.local.toml", """env_file = ".env"\nA = "{{ exec(command='./x') }}"\n""", "mise", ".env", "x"),
     ("packages/a/.mcp.json", '{"mcpServers": {"x": {"command": "./s"}}}', "Claude Code", "packages/a/s"),
 ]
 
@@ -65,6 +84,7 @@ def test_what_a_command_names_is_found(tmp_path: Path, case: tuple[str, ...]) ->
 
 BASHRC = """export NVM_DIR="$HOME/.nvm" HISTFILE=~/.hist
 [ -s "$NVM_DIR/nvm.sh" ] && \\. "$NVM_DIR/nvm.sh"; source ~/dotfiles/env; [ -f ~/.own ] && . ~/.own
+. "$HOME"/rc/a; . ~/"rc/b"
 eval "$(~/tools/init bash)"; alias x='cat ~/notes'
 """
 
@@ -73,12 +93,12 @@ def test_what_start_files_of_a_shell_name_is_found(tmp_path: Path, monkeypatch: 
     """In a home directory, and in a workspace below one."""
     monkeypatch.setenv("HOME", str(tmp_path))
     put(tmp_path / ".bashrc", BASHRC)
-    for name in (".nvm/nvm.sh", "dotfiles/env", "tools/init"):
+    for name in (".nvm/nvm.sh", "dotfiles/env", "tools/init", "rc/a", "rc/b"):
         put(tmp_path / name, "")
     for name in (".hist", "notes"):
         (tmp_path / name).touch()
     found = named(tmp_path)
-    assert sorted(found) == [".nvm/nvm.sh", ".own", "dotfiles/env", "nvm.sh", "tools/init"]
+    assert sorted(found) == [".nvm/nvm.sh", ".own", "dotfiles/env", "nvm.sh", "rc/a", "rc/b", "tools/init"]
     assert set(found.values()) == {"A shell runs it outside the sandbox, as you (.bashrc names it)"}
     assert "env" in named(tmp_path / "dotfiles")
 
@@ -126,6 +146,7 @@ HOSTILE = [
     '"' + '\\"' * 200_000, '"command": "' + "$" * 200_000, '"command": "' + "${a" * 100_000, '"a" ' + " " * 200_000,
     '"command": "' + "\\\"a'" * 60_000 + '"', "a-" * 100_000, "{" * 200_000, '"command": "%s"' % (" ./a" * 60_000),
     '"command": "\\ud800.sh \\u0000.sh ' + "a" * 5_000 + '.sh"', "'a\\n" * 50_000, '"command": "/*/*/*/*/*/x.sh"',
+    '"command": "' + "{{" * 100_000, "_.file=[" * 30_000, '"a": "' + "exec(" * 50_000 + '"',
 ]  # fmt: skip
 
 

@@ -24,6 +24,8 @@ from toolcrib.cli.install.clients import CLIENTS
         (".git/index", ".git"),
         ("sub/.hg/hgrc", ".hg/hgrc"),
         (".hg/sharedpath", ".hg/sharedpath"),
+        (".sl/sharedpath", ".sl/sharedpath"),
+        ("sub/.rdbgrc", ".rdbgrc"),
         (".hg/hgrc-not-shared", ".hg/hgrc-not-shared"),
         ("sub/.jj/workspace-config.toml", ".jj/workspace-config.toml"),
         (".jj/repo/store/git/hooks/pre-push", ".jj/repo/store/git/hooks"),

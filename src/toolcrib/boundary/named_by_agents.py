@@ -45,9 +45,18 @@ _RUN = lazy_regex(  # keys, in lower case, whose values are a command, a part of
 _SOURCED = lazy_regex(
     r"""(?:(?<!\S)\.|\bsource(?:_env(?:_if_exists)?)?)[ \t]+["']?([^\s;&|<>()"'`$-][^\s;&|<>()"'`$]*)"""
 )
+_DOTENV = lazy_regex(r"""\bdotenv(?:_if_exists)?\b[ \t]*["']?([^\s;&|<>()"'`$]*)""")  # variables can run code
+_USED = lazy_regex(r"\buse(?:[ \t]+|_)(flake|nix|devenv)\b")
+_OF_NIX = {
+    "flake": ("./flake.nix", "./flake.lock"),
+    "nix": ("./shell.nix", "./default.nix"),
+    "devenv": ("./devenv.nix", "./devenv.yaml"),
+}
 _COMMENT = lazy_regex(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+_OF_MISE = lazy_regex(r"\b(?:_\.|mise\.|env_)file[ \t]*=[ \t]*(\[[^\[\]]*\]|[^\n]*)")  # with variables, too
 _HOME = lazy_regex(r"\$\{HOME\}|\$HOME\b")
-_VARIABLE = lazy_regex(r"""(["']?)(?:\$\{[^{}\n]*\}|\$(?:env:)?\w+|\$\([^()\n]*\)|%\w+%)\1(?=/)""")
+_VARIABLE = lazy_regex(r"""(["']?)(?:\{\{[^{}\n]*\}\}|\$\{[^{}\n]*\}|\$(?:env:)?\w+|\$\([^()\n]*\)|%\w+%)\1(?=/)""")
+_INNER = lazy_regex(r"""(?<=/)["']|["'](?=/)""")  # a quote within a path: "$HOME"/a
 _QUOTED = lazy_regex(r"""["']([^"'\n]+)["']""")
 
 
@@ -61,7 +70,8 @@ def named_by_agents(root: str, folders: Iterable[str]) -> list[HostFile]:
             seen.add(folder)
             for settings in _settings(folder):
                 bases = [folder] if beneath(folder, root) else [folder, root]
-                agent = settings[len(folder) :].strip("/.").replace(".", "/").split("/")[0]
+                parts = settings[len(folder) :].strip("/.").replace(".", "/").split("/")
+                agent = parts[parts[0] == "config"]
                 who = _CALLED.get(agent, agent.capitalize())
                 why = f"{who} runs it outside the sandbox, as you ({os.path.relpath(settings, root)} names it)"
                 for path in both_names(_files(_read(_words, settings), bases, root)):
@@ -99,23 +109,35 @@ def _words(path: str, *_state: int) -> tuple[str, ...]:
     """Return the words of all commands in a file, each once."""
     key, found = "", dict[str, None]()
     if path.endswith(_SHELL):
-        text = _VARIABLE.sub(".", _HOME.sub("~", _COMMENT.sub("", text_of(path, _MAX_BYTES))))
+        text = _plain(_COMMENT.sub("", text_of(path, _MAX_BYTES)))
         words = SIGNS.split(text)
-        scripts = (word for word in words if word[:2] == "./" or word.endswith(SCRIPTS))
+        scripts = (word for word in words if word.startswith(("./", ".env")) or word.endswith(SCRIPTS))
         ours = (f"{word}{_PLACE}" for word in words if word.startswith(("~/", f"{os.path.expanduser('~')}/")))
-        sourced = (  # an environment may be made anew
-            word if word[0] in "./~" or word.endswith("/activate") else f"./{word}" for word in _SOURCED.findall(text)
+        sourced = (*_SOURCED.findall(text), *(word or ".env" for word in _DOTENV.findall(text)))
+        read = (  # an environment may be made anew
+            word if word[0] in "/~" or word.endswith("/activate") else f"./{word}" for word in sourced
         )
-        return tuple(dict.fromkeys(word for word in (*sourced, *scripts, *ours) if len(word) < 4096))[:_MAX_WORDS]
-    for text, sign, literal, bare in _STRING.findall(text_of(path, _MAX_BYTES)):
+        used = (name for kind in _USED.findall(text) for name in _OF_NIX[kind])
+        return tuple(dict.fromkeys(word for word in (*read, *used, *scripts, *ours) if len(word) < 4096))[:_MAX_WORDS]
+    whole = text_of(path, _MAX_BYTES)
+    for word in (word for named in _OF_MISE.findall(whole) for word in _QUOTED.findall(_plain(named))):
+        found[word if word[0] in "/~" else f"./{word}"] = None
+    for text, sign, literal, bare in _STRING.findall(whole):
         if sign or bare:
             key = text or bare
-        elif _RUN.fullmatch(key.lower()) or (key.isupper() and loads_something(key)):
+            continue
+        called = "exec(" in (text or literal)  # by mise, in a template for a variable
+        if called or _RUN.fullmatch(key.lower()) or (key.isupper() and loads_something(key)):
             text = _HOME.sub("~", text.replace("\\n", " ").replace("\\", "") or literal)
             text = _VARIABLE.sub(".", text)
-            words = (text, *SIGNS.split(text), *_QUOTED.findall(text))
-            found.update(dict.fromkeys(word for word in words if 0 < len(word) < 4096 and word.isprintable()))
-    return tuple(found)[:_MAX_WORDS]
+            words = (text, *SIGNS.split(_INNER.sub("", text)), *_QUOTED.findall(text))
+            found.update(dict.fromkeys(words))
+    return tuple(word for word in found if 0 < len(word) < 4096 and word.isprintable())[:_MAX_WORDS]
+
+
+def _plain(text: str) -> str:
+    """Return the text of a shell with paths as they are without variables and quotes."""
+    return _INNER.sub("", _VARIABLE.sub(".", _HOME.sub("~", text)))
 
 
 @functools.lru_cache(100)

@@ -41,6 +41,10 @@ SHELL_STARTS = (
     ".zlogout", ".bash_aliases", ".kshrc", ".mkshrc",
 )  # fmt: skip
 """Files of a person's home whose commands a shell runs at its start or end (`named_by_agents.py`)."""
+MISE = (
+    "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml", ".mise", ".config/mise.toml",
+    ".config/mise",
+)  # fmt: skip
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
@@ -49,7 +53,7 @@ _BY_REASON = (
     (_NAMED, ("_MTN/monotonerc", ".p4config", ".mrconfig", ".repo/repo")),
     (_NAMED, (".git/lazygit.yml", ".lazygit.yml", ".sl/config", ".git/sl/config", ".git/gbp.conf")),
     ("Jujutsu runs git in it", (".jj/repo/store/git/config", ".jj/repo/store/git/hooks")),
-    ("Mercurial reads settings from the folder that it names", (".hg/sharedpath",)),
+    ("Mercurial or Sapling reads settings from the folder that it names", (".hg/sharedpath", ".sl/sharedpath")),
     (_AGENT, (".mcp.json", ".claude", ".codex", ".cursor/mcp.json", ".cursor/hooks.json", ".clinerules/hooks")),
     (_AGENT, (".gemini", ".kiro", ".roo/mcp.json", ".amazonq", ".agents", "opencode.json", ".iflow", ".codebuddy")),
     (_AGENT, ("opencode.jsonc", ".opencode", "crush.json", ".crush.json", ".qwen", ".qoder", ".grok", ".vibe")),
@@ -67,10 +71,13 @@ _BY_REASON = (
     ("the editor loads extensions from it", (".cursor/extensions", ".windsurf/extensions", ".vscode-oss")),
     ("the editor loads extensions from it", (".vscode-server", ".cursor-server", ".windsurf-server")),
     ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".lazy.lua", ".vimrc")),
-    ("the editor runs it to complete code", (".ycm_extra_conf.py",)),
-    ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit", ".pdbrc", ".perldb")),
+    ("the editor runs it to complete code", (".ycm_extra_conf.py", ".ropeproject/config.py")),
+    (
+        "the debugger runs it when it is started there",
+        (".gdbinit", ".lldbinit", ".pdbrc", ".perldb", ".byebugrc", ".rdbgrc"),
+    ),
     (_REPL, (".Rprofile", ".irbrc", ".pryrc", ".iex.exs", ".ghci", ".ocamlinit", ".octaverc", ".erlang")),
-    (_REPL, (".Renviron", ".RData", ".config/irb", "irb.rc", "_irbrc", "$irbrc", "startup.m")),
+    (_REPL, (".Renviron", ".RData", ".psysh.php", ".config/irb", "irb.rc", "_irbrc", "$irbrc", "startup.m")),
     (_SHELL, (*SHELL_STARTS, ".bashrc.d", ".bash_profile.d", ".profile.d", ".zshrc.d", ".config/fish", ".inputrc")),
     (_SHELL, (".cshrc", ".tcshrc", ".login", ".logout", ".bash_completion", ".oh-my-zsh", ".xonshrc")),
     (_SHELL, (".zinit", ".local/share/zinit", ".zplug", ".antigen", ".antidote", ".zprezto", ".zim", ".bash_it")),
@@ -99,8 +106,7 @@ _BY_REASON = (
     ("docker and podman run the programs that it names", (".docker/contexts", ".config/containers")),
     ("rustup runs the programs in the folder that it names", ("rust-toolchain.toml", "rust-toolchain")),
     ("direnv runs it on entering the directory", (".envrc", ".envrc.local", ".envrc.private", ".direnv")),
-    (_ENTERED, ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".mise", "mise/config.toml")),
-    (_ENTERED, (".config/mise", ".config/mise.toml", ".tool-versions", ".prototools", ".rvmrc", ".autoenv.zsh")),
+    (_ENTERED, (*MISE, ".tool-versions", ".prototools", ".rvmrc", ".autoenv.zsh")),
     (
         "Python runs it at every start, if it looks in its folder (PYTHONPATH, an editable installation)",
         tuple(f"{name}{end}" for name in ("sitecustomize", "usercustomize") for end in ("", *all_suffixes())),
@@ -112,7 +118,7 @@ PROTECTED_NAMES = tuple(ProtectedName(name, reason) for reason, names in _BY_REA
 _IN_HOME = ".claude.json"  # large, and written all the time
 AGENT_SETTINGS = (
     *(each.name for each in PROTECTED_NAMES if each.reason == _AGENT and each.name != _IN_HOME),
-    ".vscode/mcp.json", ".zed/settings.json", ".envrc", "mise.toml", ".mise.toml", *SHELL_STARTS,
+    ".vscode/mcp.json", ".zed/settings.json", ".envrc", *MISE, *SHELL_STARTS,
 )  # fmt: skip
 """Files, and folders with files, whose commands other agents, direnv, mise and shells run (`named_by_agents.py`)."""
 
