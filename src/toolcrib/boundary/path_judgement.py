@@ -143,10 +143,10 @@ def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) ->
         raise
     except OSError:
         st = None
-    from .sandbox.running_commands import kept_now  # only changes need it
+    from .sandbox.running_commands import kept_now, shown_now  # only changes need it
 
     run_now = (each for each in kept_now(root) if not each.name)
-    run_by_host = host_file_at(root, path, (*ws.host_files, *run_now))
+    run_by_host = host_file_at(root, path, (*ws.host_files, *run_now, *shown_now(root)))
     if run_by_host is not None:
         return Judgement("ask", f"{place.shown}: {run_by_host.reason}", RULE_HOST_FILES, insists=True)
     protected = why_protected(ws, path, along)

@@ -214,21 +214,6 @@ class CommandRunner:
             return None, False
         return direct, direct is None
 
-    def what_it_does(self, command: str, cwd: str) -> str:
-        """Describe each part of a command line in one line, for a preview, and the files that tools may write and it
-        runs or may send; "" if the command is clear by itself."""
-        from ..policy.shell.summary import code_of, data_of, summary
-
-        at, home = os.path.normpath(cwd), os.path.expanduser("~")
-        roots = [str(root.path) for root in self.workspace.roots() if root.writable]
-        try:
-            files = [found for each in (code_of, data_of) if (found := each(command, at, home, roots))]
-            lines = [*summary(command, at, home), *files]
-        except Exception as error:
-            log.debug("no summary of a command", exc_info=True)
-            lines = [f"(its parts could not be analysed: {error})"]
-        return "\nwhat it would do:" + "".join(f"\n  {line}" for line in lines) if lines else ""
-
     def secret_names(self, asker: str) -> list[str]:
         """Return the names of the environment variables in which commands of `asker` get secrets."""
         return [] if self._secrets is None else self._secrets.names_for(asker)

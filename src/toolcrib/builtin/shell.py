@@ -46,6 +46,7 @@ from .transcript import MAX_CHARACTERS, NO_UNDO, printed, streams
 
 if TYPE_CHECKING:
     from ..boundary.process import Process
+    from ..boundary.sandbox.spec import Lift
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,6 @@ class ShellTools:
         """
         from ..boundary.process import start
 
-        argv = _shell_command(command)
         name = command if working_dir is None else f"{command}\n(in {working_dir})"
         effects = self._runner.effects
         if effects is not None and (earlier := effects.earlier(ctx, name)) is not None:
@@ -151,9 +151,7 @@ class ShellTools:
             lift = self._judged.lift(command, where) if yes and isinstance(where, str) else None
             if (background or interactive) and JOB not in ctx.metadata:
                 with self.sessions.place(ctx.session_id, who := name_of(ctx.caller)):
-                    prepared = await self._runner.prepare(
-                        argv, "exec", working_dir, None, lift=lift, wall=ctx.wall, hosts=ctx.hosts
-                    )
+                    prepared = await self._prepared(command, working_dir, where, None, lift, ctx)
                     process = start(
                         prepared.spawn, timeout=None, limit=MAX_CHARACTERS, open_spill=spill, interactive=True
                     )
@@ -167,9 +165,7 @@ class ShellTools:
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
             limit = None if background else timeout  # a job in the background: it waits for the end
-            prepared = await self._runner.prepare(
-                argv, "exec", working_dir, limit, lift=lift, wall=ctx.wall, hosts=ctx.hosts
-            )
+            prepared = await self._prepared(command, working_dir, where, limit, lift, ctx)
             process = start(prepared.spawn, timeout=limit, limit=MAX_CHARACTERS, open_spill=spill)
             try:
                 async with followed(process, ctx, self._redact or str):
@@ -189,6 +185,39 @@ class ShellTools:
         if COMMAND_ENDED in ctx.metadata:
             ctx.metadata[COMMAND_ENDED](printed(result, output.for_llm, self._redact))
         return output
+
+    async def _prepared(
+        self,
+        command: str,
+        working_dir: str | None,
+        where: str | Judgement,
+        limit: float | None,
+        lift: Lift | None,
+        ctx: ToolContext,
+    ) -> PreparedCommand:
+        """Prepare a command. If a person saw what it runs, that stays as it was until its end. Raises ToolError if it
+        is something else by now."""
+        prepare = functools.partial(
+            self._runner.prepare, _shell_command(command), "exec", working_dir, limit,
+            lift=lift, wall=ctx.wall, hosts=ctx.hosts,
+        )  # fmt: skip
+        if ctx.as_shown is None or not isinstance(where, str):
+            return await prepare()
+        from .command_preview import kept_as_shown  # only what asked needs it
+
+        kept = await shared_threads.run(kept_as_shown, self._workspace, command, where)
+        if not await ctx.as_shown():
+            raise ToolError(CHANGED)
+        with kept.of_own():
+            prepared = await prepare()
+        end = prepared.spawn.cleanup
+
+        def ended() -> None:
+            kept.release()
+            end()
+
+        prepared.spawn.cleanup = ended
+        return prepared
 
     def _with_network(
         self, output: ToolOutput, prepared: PreparedCommand, command: str, where: str | Judgement
@@ -363,6 +392,7 @@ class ShellTools:
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         from ..policy.plain import plain_line
         from ..policy.preview import short
+        from .command_preview import what_it_does
 
         where = f"\n(in {plain_line(str(args['working_dir']))})" if args.get("working_dir") else ""
         how = "\n(in the background)" if args.get("background") or args.get("interactive") else ""
@@ -370,7 +400,7 @@ class ShellTools:
         gets = f"\n(gets: {', '.join(names)})" if names else ""
         command = str(args.get("command", ""))
         where_it_runs = str(self._workspace.root / str(args.get("working_dir") or ""))
-        does = self._runner.what_it_does(command, where_it_runs)
+        does = what_it_does(self._workspace, command, where_it_runs)
         return f"{short(command)}{where}{how}{gets}{does}{self._reach()}"
 
     def _reach(self) -> str:
@@ -385,6 +415,7 @@ class ShellTools:
 
     def _preview_session(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         from ..policy.preview import short
+        from .command_preview import what_it_does
 
         text = f"{args.get('action')} {args.get('session_id') or ''}".strip()
         typed, does = str(args.get("input") or ""), ""
@@ -394,10 +425,14 @@ class ShellTools:
                 if typed and runs_a_shell(session.command):
                     if session.inputs:
                         does = f"\n(it got input {session.inputs} times before: it may be in another folder now)"
-                    does += self._runner.what_it_does(typed, session.cwd)
+                    does += what_it_does(self._workspace, typed, session.cwd)
         return f"{text}\n{short(typed)}{does}" if typed else text
 
 
+CHANGED = (
+    "exec was not run: its files changed after the person's yes, or a command began that can change them. Call it "
+    "again: it asks about what it would do now."
+)
 _MAX_WAIT = 30.0
 _POLL_SECONDS = 0.05
 

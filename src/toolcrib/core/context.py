@@ -76,8 +76,8 @@ class ToolContext:
 
     `deps` is any data that the host passes to its tools. `ask` is None if there is no person to ask.
     `cancelled()` is true once the call was cancelled or timed out: sync tools poll it. `wall` is what a command of this
-    call can do at most, `hosts` are those that were opened to it; the pipeline sets both. `caller` is the holder of a
-    named token, whose limits the policy applies.
+    call can do at most, `hosts` are those that were opened to it, `as_shown` says whether the call would still do what
+    a person saw; the pipeline sets them. `caller` is the holder of a named token, whose limits the policy applies.
     """
 
     channel: str | None = None
@@ -96,6 +96,7 @@ class ToolContext:
     secret_of: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
     wall: Wall | None = field(default=None, compare=False, repr=False)
     hosts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    as_shown: Callable[[], Awaitable[bool]] | None = field(default=None, compare=False, repr=False)
     caller: Caller | None = field(default=None, compare=False, repr=False)
 
     def with_channel(self, channel: str, chat_id: str | None = None) -> ToolContext:

@@ -20,7 +20,8 @@ class Grant:
 
     `approval_id` names a stored yes. The run uses it up in the transaction that commits its intent. `wall` is what a
     command of the call can do at most; None if a person or a rule allowed the call as it is. `hosts` are those that a
-    person or a rule opened to this call, each as `host:port`.
+    person or a rule opened to this call, each as `host:port`. `as_shown` says whether the call would still do what a
+    person saw; None if no person saw this call.
     """
 
     rule: str | None = None
@@ -30,6 +31,7 @@ class Grant:
     approval_id: str | None = None
     wall: Wall | None = None
     hosts: tuple[str, ...] = ()
+    as_shown: Callable[[], Awaitable[bool]] | None = None
 
 
 class Authorizer(Protocol):

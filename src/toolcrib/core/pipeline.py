@@ -289,8 +289,8 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant, kept: ToolOut
             log.error("the call of %s could not be recorded, so it was not run", tool.name, exc_info=_unexpected(error))
             return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
     ctx = call.ctx
-    if ctx.wall is not grant.wall or ctx.hosts != grant.hosts:
-        ctx = replace(ctx, wall=grant.wall, hosts=grant.hosts)
+    if ctx.wall is not grant.wall or ctx.hosts != grant.hosts or ctx.as_shown is not grant.as_shown:
+        ctx = replace(ctx, wall=grant.wall, hosts=grant.hosts, as_shown=grant.as_shown)
     if kept is not None:
         return finish(stages, tool, call.kwargs, replace(ctx, call_id=call.call_id), kept, False)
     output = await run_tool(stages, tool, call.kwargs, ctx, call.call_id)

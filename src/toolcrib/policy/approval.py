@@ -30,7 +30,7 @@ from ..record.approvals import Approvals
 from ..record.rows import ApprovalRow, NewApproval
 from . import requests
 from .callers import caller_of, holder_of, is_same_asker, serves, this_process
-from .preview import cut_line, preview_of
+from .preview import MEANWHILE, cut_line, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Question, Remember, Scope, denial
 from .session_approvals import SessionApprovals, about_edited, what_is_covered
 from .shell.kinds import RULE_FETCH
@@ -190,7 +190,7 @@ class ApprovalService:
                 "else than was shown. Call it again: it asks about what it would do now."
             )
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
-        grant = await self._grant(asked.id, decision, request, asked.hosts)
+        grant = await self._grant(asked.id, decision, request, asked.hosts, asked.preview)
         if grant is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
@@ -221,7 +221,7 @@ class ApprovalService:
                 ):
                     await self._take_back(row["id"])
                     continue
-                grant = await self._grant(row["id"], decision, request, question.hosts)
+                grant = await self._grant(row["id"], decision, request, question.hosts, row["preview"])
                 if grant is not None:
                     same_question = row["asked_by"] == question.asked_by
                     if same_question and row["session_id"] == stored.session_id:  # only for the session that asked
@@ -234,8 +234,10 @@ class ApprovalService:
                 waiting = waiting or row
         return waiting
 
-    async def _grant(self, request_id: str, decision: Decision, request: Call, hosts: tuple[str, ...]) -> Grant | None:
-        """Return the grant of a stored approval; None if it was used up or has expired.
+    async def _grant(
+        self, request_id: str, decision: Decision, request: Call, hosts: tuple[str, ...], shown: str
+    ) -> Grant | None:
+        """Return the grant of a stored approval, whose preview was `shown`; None if it was used up or has expired.
 
         The code that commits the intent uses it up, if that is so; it is used up here if edited arguments cannot be
         bound, which the pipeline reports.
@@ -244,7 +246,14 @@ class ApprovalService:
         if not later and await shared_threads.run(self.store.consume, request_id, request.call_id) is None:
             return None
         rule, approver = f"approval:{request_id}", decision.approver or "unknown"
-        return Grant(rule, "approved", approver, decision.arguments, request_id if later else None, hosts=hosts)
+
+        async def as_shown() -> bool:
+            return not await self._is_other(request, decision, request_id, shown)
+
+        return Grant(
+            rule, "approved", approver, decision.arguments, request_id if later else None, hosts=hosts,
+            as_shown=as_shown if decision.arguments is None else None,
+        )  # fmt: skip
 
     async def _is_other(self, request: Call, decision: Decision, request_id: str, shown: str) -> bool:
         """Return whether the call would now do something else than its preview showed. A person who edited the
@@ -257,7 +266,7 @@ class ApprovalService:
             )
         except ToolError:
             return True
-        return now != shown
+        return now not in (shown, shown.replace(f"\n  {MEANWHILE}", ""))
 
     async def _says_other(self, request: Call, decision: Decision, row: ApprovalRow, question: Question) -> bool:
         """Return whether the same question would be asked for another reason now: a link may lead elsewhere. Labels

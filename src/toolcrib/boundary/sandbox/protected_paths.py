@@ -174,6 +174,11 @@ class ProtectedPaths:
             for base in (each for each in self.search.seen if os.path.isdir(f"{each}/.git")):
                 self._protect(base, ".git")
 
+    def keep(self, path: str) -> None:
+        """Let the command not change a file or folder that is there (no link), whatever others put in its place."""
+        self.read_only.add(path)
+        self._pin(os.path.dirname(path))
+
     def hold_place(self, path: str) -> None:
         """Protect a link or folder on the way to what other programs run or trust, or a granted folder: it must stay
         there, and lead where it does."""

@@ -7,6 +7,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Collection, Generator, Iterable, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -21,6 +22,47 @@ _lock = threading.Lock()
 _running: WeakValueDictionary[int, ProtectedPaths] = WeakValueDictionary()  # without those whose start failed
 _ended: WeakValueDictionary[int, ProtectedPaths] = WeakValueDictionary()  # whose changes are looked at
 _searches: dict[int, list[ProtectedPaths]] = {}  # by the id of the list
+_shown: WeakValueDictionary[int, KeptAsShown] = WeakValueDictionary()
+_own: ContextVar[KeptAsShown | None] = ContextVar("own", default=None)
+
+
+class KeptAsShown:
+    """What a command runs or sends that a person approved as it was shown: other commands that begin, and file tools,
+    must not change it until `release`, or until nothing refers to this. The command itself may."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        reason = "a command that a person approved as it was shown has not ended, and runs or sends it"
+        self.files = tuple(HostFile(path, reason) for path in paths)
+        with _lock:
+            _shown[id(self)] = self
+
+    def release(self) -> None:
+        """Let others change it: the command has ended."""
+        with _lock:
+            _shown.pop(id(self), None)
+
+    @contextlib.contextmanager
+    def of_own(self) -> Generator[None]:
+        """Prepare the command itself in this block."""
+        token = _own.set(self)
+        try:
+            yield
+        finally:
+            _own.reset(token)
+
+
+def shown_now(root: str) -> Iterator[HostFile]:
+    """Yield what is kept in a folder as a person saw it, by other commands than this one."""
+    with _lock:
+        kept = [each for each in _shown.values() if each is not _own.get()]
+    files = dict.fromkeys(file for each in kept for file in each.files)
+    yield from (file for file in files if file.path != root and beneath(file.path, root))
+
+
+def can_change(folders: Collection[str]) -> bool:
+    """Return whether a command runs that can change what is in one of these folders."""
+    with _lock:
+        return any(guard.root in folders for guard in _running.values())
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
 from .protected_search import closed_above, entered_before, remembered
-from .running_commands import begin, doubt, end, kept_now, others, searching
+from .running_commands import begin, doubt, end, kept_now, others, searching, shown_now
 from .settings import Profile, SandboxSettings
 
 log = logging.getLogger("toolcrib.boundary")
@@ -159,6 +159,9 @@ class Writable:
             there = os.path.lexists(file.path) or closed_above(file.path, str(root))
             if file not in found.shared and not free and there:
                 found.hold(file)
+        for file in shown_now(str(root)):
+            if os.path.exists(file.path) and real_path(file.path) == file.path:
+                found.keep(file.path)
         found.denied, found.absolute = self._kept.denies, root != self._workspace
         with self._lock:
             bases = self._known.setdefault(root, {})

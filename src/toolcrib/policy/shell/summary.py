@@ -6,9 +6,11 @@ import glob
 import hashlib
 import itertools
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ...boundary.host_file import both_names
 from ...boundary.programs import loads_something, within_any
 from ...boundary.scripts import Loaded, fingerprint, loaded_by
 from ..plain import plain_line
@@ -70,11 +72,39 @@ _RUNS = frozenset({"execute", "unknown", "check", "install", "container", "fetch
 _READS_CODE = (".", "source")
 
 
-def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
+def code_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
     """Return in one line which files below `roots` the commands of a line run or load, and a hash of them as they are
-    now; "" for none. A command that names no file, or gets input from others, may run what these name. It reads them:
-    run it in a thread."""
+    now; "" for none. It reads them: run it in a thread."""
+    found, _, certain = _code(command, cwd, home, roots)
+    if all(state == "absent" for state in found.values()):
+        return ""  # as soon as one is there, the line is, too
+    return f"it {'runs' if certain else 'may run'} code of {_hashed(found, cwd)}"
+
+
+def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
+    """Return in one line which files below `roots` a line that reaches the network names or reads, and a hash of them
+    as they are now; "" for none. It reads them: run it in a thread."""
+    found = fingerprint(Loaded(_data(command, cwd, home, roots)))
+    there = any(state != "absent" for state in found.values())
+    return f"it may send {_hashed(found, cwd)}" if there else ""
+
+
+def bound_files(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[str, ...]:
+    """Return the files and folders that `code_of` and `data_of` name, links followed, too. Run it in a thread."""
+    return both_names((*_code(command, cwd, home, roots)[1], *_data(command, cwd, home, roots)))
+
+
+def _code(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...], bool]:
+    """Return the fingerprint and the paths of what a line runs or loads, and whether it is known that it does. A
+    command that names no file, or gets input from others, may run what these name."""
     found: dict[str, str] = {}
+    paths: list[str] = []
+
+    def add(words: list[str], at: str) -> dict[str, str]:
+        loaded = loaded_by(words, at, roots)
+        paths.extend(loaded.hashed)
+        return fingerprint(loaded)
+
     parts = read_script(command, cwd, home).commands
     blind, variables = False, list[str]()
     for part in parts:
@@ -82,27 +112,22 @@ def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
         kinds = {effect.kind for effect in effects_of(part)}
         runs = part.name in _READS_CODE or not _RUNS.isdisjoint(kinds)
         if part.cwd is not None and runs and (part.name or part.words):
-            words = [part.name or "", *_loading(part, part.cwd), *variables]
-            own = fingerprint(loaded_by(words, part.cwd, roots))
+            own = add([part.name or "", *_loading(part, part.cwd), *variables], part.cwd)
             found |= own
             blind = blind or part.stdin is not None or all(state == "absent" for state in own.values())
     certain = len(found)
     for part in parts if blind else ():
         if part.cwd is not None:
             folders = [text for word in part.args if (text := word.text)] if part.name == "find" else []
-            found |= fingerprint(loaded_by(["", *_files(part, part.cwd), *folders], part.cwd, roots))
-    if all(state == "absent" for state in found.values()):
-        return ""  # as soon as one is there, the line is, too
-    return f"it {'runs' if len(found) == certain else 'may run'} code of {_hashed(found, cwd)}"
+            found |= add(["", *_files(part, part.cwd), *folders], part.cwd)
+    return found, tuple(paths), len(found) == certain
 
 
-def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
-    """Return in one line which files below `roots` a line that reaches the network reads, and a hash of them as they
-    are now; "" for none. It reads them: run it in a thread."""
+def _data(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[str, ...]:
     parts = [(part, effects_of(part)) for part in read_script(command, cwd, home).commands]
     networked = [part for part, effects in parts if any(effect.kind in ("network", "send") for effect in effects)]
     if not networked:
-        return ""
+        return ()
     read, changed = (
         [
             os.path.normpath(os.path.join(at, text))
@@ -114,21 +139,16 @@ def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
         for kinds in (_GIVES, PATH_KINDS.keys() - _SEEN)
     )
     named = [path for part in networked if part.cwd and part.name != "git" for path in _named(part, part.cwd)]
-    paths = [*read, *(path for path in named if path not in changed)]
     everything = {cwd, *roots}
-    found = fingerprint(Loaded(tuple(each for each in paths if each not in everything and within_any(each, roots))))
-    there = any(state != "absent" for state in found.values())
-    return f"it may send {_hashed(found, cwd)}" if there else ""
+    paths = [*read, *(path for path in named if path not in changed)]
+    return tuple(path for path in paths if path not in everything and within_any(path, roots))
 
 
 def _hashed(found: Mapping[str, str], cwd: str) -> str:
     """Name files of a fingerprint, and a hash of it."""
     digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:_HASH]
-    names = [
-        f"{_cut(os.path.relpath(path, cwd))}{' (no regular file: it can give anything)' if state == 'special' else ''}"
-        for path, state in found.items()
-        if state != "absent"
-    ]
+    marked = [(_mark(path, state), path) for path, state in found.items() if state != "absent"]
+    names = [f"{_cut(os.path.relpath(path, cwd))}{mark}" for mark, path in sorted(marked, key=lambda each: not each[0])]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more} (hash {digest})"
 
@@ -136,6 +156,18 @@ def _hashed(found: Mapping[str, str], cwd: str) -> str:
 def _loading(part: Command, at: str) -> list[str]:
     """Return what says what a command loads: its words, files of a pattern or of its input, variables."""
     return [*(word.text for word in part.args if word.text), *_files(part, at), *_set_by(part)]
+
+
+def _mark(path: str, state: str) -> str:
+    """Return why the hash of a file says less than it seems to, for a person; "" if it does not."""
+    if state == "special":
+        return " (no regular file: it can give anything)"
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    several = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+    return f" (has {status.st_nlink} names: it changes with the others)" if several else ""
 
 
 def _set_by(part: Command) -> list[str]:

@@ -1,0 +1,36 @@
+"""Say what a command line would do, and keep what a person saw of it as it was shown."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from ..boundary.sandbox.running_commands import KeptAsShown, can_change
+from ..boundary.workspace import Workspace
+from ..policy.preview import MEANWHILE
+from ..policy.shell.summary import bound_files, code_of, data_of, summary
+
+log = logging.getLogger(__name__)
+
+
+def what_it_does(workspace: Workspace, command: str, cwd: str) -> str:
+    """Describe each part of a command line in one line, for a preview, and the files that tools may write and it runs
+    or may send; "" if the command is clear by itself. It reads them: run it in a thread."""
+    at, home, roots = _surroundings(workspace, cwd)
+    try:
+        files = [found for each in (code_of, data_of) if (found := each(command, at, home, roots))]
+        lines = [*summary(command, at, home), *files, *([MEANWHILE] if files and can_change(roots) else ())]
+    except Exception as error:
+        log.debug("no summary of a command", exc_info=True)
+        lines = [f"(its parts could not be analysed: {error})"]
+    return "\nwhat it would do:" + "".join(f"\n  {line}" for line in lines) if lines else ""
+
+
+def kept_as_shown(workspace: Workspace, command: str, cwd: str) -> KeptAsShown:
+    """Keep the files that `what_it_does` names as they are, until `release`. It reads them: run it in a thread."""
+    return KeptAsShown(bound_files(command, *_surroundings(workspace, cwd)))
+
+
+def _surroundings(workspace: Workspace, cwd: str) -> tuple[str, str, list[str]]:
+    roots = [str(root.path) for root in workspace.roots() if root.writable]
+    return os.path.normpath(cwd), os.path.expanduser("~"), roots
