@@ -20,6 +20,7 @@ class Answer:
     body: bytes | None = None
     reset_after: int | None = None
     pings: bool = False  # after the events: comments for ever, and nothing else
+    head: bytes = b""  # sent for ever instead of an answer
 
 
 class Provider:
@@ -56,6 +57,10 @@ class Provider:
             writer.close()
 
     async def _send(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
+        while answer.head:
+            writer.write(answer.head)
+            await writer.drain()
+            await asyncio.sleep(0.02)
         headers = {"content-type": "text/event-stream", **answer.headers}
         if answer.body is not None:
             headers["content-length"] = str(len(answer.body))

@@ -267,6 +267,16 @@ async def test_an_error_that_never_ends_is_reported() -> None:
                 await ask(model(server, idle=0.3))
 
 
+@pytest.mark.parametrize("head", [b"HTTP/1.1 103 Early Hints\r\n\r\n", b"H"])
+async def test_a_head_that_never_ends_is_a_silence(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.2)
+    async with provider(Answer(head=head)) as server:
+        async with asyncio.timeout(10):
+            with pytest.raises(ModelError, match=r"did not begin its answer within 0\.8 s") as caught:
+                await ask(model(server, idle=0.3))
+    assert caught.value.kind == "silent"
+
+
 async def test_the_time_of_a_slow_reader_is_no_silence() -> None:
     async with provider(Answer(chat_reply())) as server:
         asked = model(server, idle=100)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -129,8 +129,12 @@ class HttpModel:
 
         client = await self._opened()
         timeout = httpx2.Timeout(self._idle, connect=CONNECT_SECONDS)
+        most = CONNECT_SECONDS + 2 * self._idle  # to connect, to send, to answer: the head of an answer may never end
         try:
-            async with client.stream("POST", self._url, content=body, timeout=timeout) as response:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(most):
+                    stream = client.stream("POST", self._url, content=body, timeout=timeout)
+                    response = await stack.enter_async_context(stream)
                 await self._check(response)
                 events = self._events(response.aiter_bytes(), self._wire.decoder())
                 async with aclosing(events):
@@ -140,6 +144,8 @@ class HttpModel:
             raise ModelError(f"{self._url} cannot be reached: {error}", "network") from None
         except httpx2.TimeoutException:
             raise ModelError(f"{self.name} did not answer within {self._idle:g} s", "silent") from None
+        except TimeoutError:
+            raise ModelError(f"{self.name} did not begin its answer within {most:g} s", "silent") from None
         except httpx2.ConnectError as error:
             setting = _ADDRESS.get(self.name.partition(":")[0], "agent.base_url or OPENAI_BASE_URL")
             how = f"see that its server runs, and the address is right ({setting})"
