@@ -1,9 +1,11 @@
 """Paths stay inside the granted roots, however they are spelled and whoever moves links meanwhile."""
 
+import errno
 import os
 import socket
 import stat
 import struct
+import sys
 import time
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.boundary.openat2 import has_openat2
+from toolcrib.boundary import staged_file
+from toolcrib.boundary.openat2 import has_openat2, rename_exchange
 from toolcrib.boundary.path_judgement import RULE_OUTSIDE, RULE_SECRET, judge_path
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.boundary.workspace_paths import ChangedMeanwhile, LinkRefused, NotRegularFile, ReadOnlyRoot
@@ -210,6 +213,40 @@ def test_a_failed_write_leaves_nothing(ws, monkeypatch):
         ws.stage("a.txt", b"new").commit()
     assert (ws.root / "a.txt").read_text() == "a"
     assert sorted(os.listdir(ws.root)) == ["a.txt", "sub"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps two names")
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_what_another_program_saves_at_the_moment_of_a_write_stays(ws, monkeypatch, times):
+    left = list(range(times))
+
+    def saved_first(src, dst, src_dir_fd, dst_dir_fd):
+        if left:
+            (ws.root / ".saving").write_text(f"saved {left.pop(0)}")
+            os.rename(ws.root / ".saving", ws.root / "a.txt")
+        rename_exchange(src, dst, src_dir_fd, dst_dir_fd)
+
+    monkeypatch.setattr(staged_file, "rename_exchange", saved_first)
+    with pytest.raises(ChangedMeanwhile, match="read it again"):
+        ws.stage("a.txt", b"new").commit()
+    assert (ws.root / "a.txt").read_text() == f"saved {times - 1}"
+    assert sorted(os.listdir(ws.root)) == ["a.txt", "sub"]
+
+
+def test_a_file_is_replaced_where_names_cannot_be_swapped(ws, monkeypatch):
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.EINVAL, "no flags")
+
+    monkeypatch.setattr(staged_file, "rename_exchange", unsupported)
+    ws.stage("a.txt", b"new").commit()
+    assert (ws.root / "a.txt").read_text() == "new"
+    assert sorted(os.listdir(ws.root)) == ["a.txt", "sub"]
+
+
+def test_new_content_does_not_run_as_the_owner_of_the_file(ws):
+    (ws.root / "a.txt").chmod(0o6755)
+    ws.stage("a.txt", b"new").commit()
+    assert stat.S_IMODE(os.stat(ws.root / "a.txt").st_mode) == 0o755
 
 
 def test_commit_notices_other_hands(ws):

@@ -197,6 +197,34 @@ async def test_a_failure_in_the_middle_is_taken_back(room, monkeypatch):
     assert (room.root / "a").read_text() == "1\n" and not (room.root / "d").exists()
 
 
+async def test_what_cannot_be_taken_back_is_named(room, monkeypatch):
+    room.put("a", "1\n")
+    room.put("b", "1\n")
+    real = type(room.journal).write
+
+    def full(self, path, data, **more):
+        if path == "b" or "undoes" in more:
+            raise OSError(28, "No space left on device")
+        return real(self, path, data, **more)
+
+    patch = v4a("*** Update File: a\n-1\n+2\n*** Update File: b\n-1\n+2")
+    with monkeypatch.context() as patched:
+        patched.setattr(type(room.journal), "write", full)
+        out = await room.fails("apply_patch", patch=patch)
+    assert "a part of the patch was applied and could not be taken back" in out
+    assert (room.root / "a").read_text() == "2\n"
+    undo(room.journal, out.partition("`toolcrib undo ")[2].partition("`")[0])
+    assert (room.root / "a").read_text() == "1\n"
+
+
+async def test_what_a_patch_moves_does_not_run_as_its_owner(room):
+    room.put("a", "1\n").chmod(0o6755)
+    await room.ok("apply_patch", patch=v4a("*** Update File: a\n*** Move to: b\n@@\n-1\n+2"))
+    assert stat.S_IMODE((room.root / "b").stat().st_mode) == 0o755
+    undo(room.journal)
+    assert stat.S_IMODE((room.root / "a").stat().st_mode) == 0o6755
+
+
 @pytest.mark.parametrize(
     ("patch", "words"),
     [

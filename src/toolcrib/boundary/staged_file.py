@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 
 from ..core.dataclass import dataclass
 from .descriptors import closing_fd
-from .openat2 import rename_new
+from .openat2 import rename_exchange, rename_new
 from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity
 
 _ACCESS = "system.posix_acl_access"
@@ -34,12 +35,12 @@ class Staged:
         try:
             if self.before is None:
                 rename_new(self.temp, self.name, self.dir_fd, self.dir_fd)
+                self.temp = None
             else:
                 now = os.lstat(self.name, dir_fd=self.dir_fd)
                 if identity(now) != identity(self.before):
                     raise ChangedMeanwhile(f"{self.place.shown} has changed since you read it; read it again")
-                os.rename(self.temp, self.name, src_dir_fd=self.dir_fd, dst_dir_fd=self.dir_fd)
-            self.temp = None
+                self._replace(now)
         except FileExistsError:
             raise ChangedMeanwhile(f"{self.place.shown} was created by something else in the meantime") from None
         except FileNotFoundError:
@@ -47,8 +48,42 @@ class Staged:
         finally:
             self.abort()
 
+    def _replace(self, before: os.stat_result) -> None:
+        """Put the new content in the place of the old one, which `abort` then removes. What another program has put
+        there since `before` comes back, and this raises ChangedMeanwhile."""
+        try:
+            out = self._swap()
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EPERM):
+                raise
+            # The file system cannot swap two names: only here what another program saves at this moment is lost.
+            assert self.temp is not None
+            os.rename(self.temp, self.name, src_dir_fd=self.dir_fd, dst_dir_fd=self.dir_fd)
+            self.temp = None
+            return
+        if out == identity(before):
+            return
+        expected = self.identity
+        while True:
+            put = out
+            try:
+                out = self._swap()
+            except OSError:
+                self.temp = None  # what came out keeps the temporary name
+                raise
+            if out == expected:
+                raise ChangedMeanwhile(f"{self.place.shown} has changed since you read it; read it again")
+            expected = put  # it was saved once more: the newest belongs there
+
+    def _swap(self) -> Identity:
+        """Swap the temporary name with that of the file. Return the identity of what came out."""
+        assert self.temp is not None
+        rename_exchange(self.temp, self.name, self.dir_fd, self.dir_fd)
+        return identity(os.lstat(self.temp, dir_fd=self.dir_fd))
+
     def abort(self) -> None:
-        """Remove the new content if it was not committed. Safe to call at any time."""
+        """Remove what has the temporary name: new content that was not committed, or the old one. Safe to call at any
+        time."""
         if self.dir_fd < 0:
             return
         try:
@@ -89,9 +124,10 @@ def write_new(
                 except PermissionError:
                     pass  # only root may give files away; the content matters more
             _take_over_access(dir_fd, name, fd)
-        keep = mode if mode is not None else stat.S_IMODE(before.st_mode) if before is not None else None
-        if keep is not None:
-            os.fchmod(fd, keep & 0o7777)
+        if mode is None and before is not None:  # other content does not run as its owner, as after each write(2)
+            mode = before.st_mode & ~(stat.S_ISUID | stat.S_ISGID)
+        if mode is not None:
+            os.fchmod(fd, mode & 0o7777)
         if sync:
             os.fsync(fd)
         return identity(os.fstat(fd))

@@ -49,10 +49,8 @@ def _parsed(args: Mapping[str, Any]) -> list[FilePatch]:
 
 
 def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
-    """Return every path that a patch names.
-
-    A changed path counts as read, too: if a hunk does not fit, the error shows content of the file.
-    """
+    """Return every path that a patch names. A changed path counts as read, too: if a hunk does not fit, the error
+    shows content of the file."""
     return [(path, "edit" if patch.reads else "write") for patch in _parsed(args) for path in patch.names]
 
 
@@ -88,13 +86,11 @@ class PatchTools(JournaledTools):
         changes = {path: f for path, f in files.items() if f.data != f.disk or (f.data is not None and _remode(f))}
         if not changes:
             raise ToolError("the patch changes nothing: the files are like that already")
-        changed_by_others = [
-            p for p, f in changes.items() if f.identity and self.seen.changed(ctx.session_id, p, f.identity)
-        ]
+        by_others = [p for p, f in changes.items() if f.identity and self.seen.changed(ctx.session_id, p, f.identity)]
         call = call_id_of(ctx, self.journal)
         self._commit(changes, call, ctx)
         lines = [f"{_letter(f)} {path}" for path, f in changes.items()]
-        lines += [*notes, *(f"Note: {path} had changed since it was last read" for path in changed_by_others)]
+        lines += [*notes, *(f"Note: {path} had changed since it was last read" for path in by_others)]
         return "\n".join([f"Applied the patch to {len(changes)} file{'s' if len(changes) != 1 else ''}:", *lines])
 
     def _commit(self, changes: dict[str, _File], call: str, ctx: ToolContext) -> None:
@@ -117,7 +113,11 @@ class PatchTools(JournaledTools):
             if begun and self.journal.changes(call, limit=1):
                 from ..record.undoing import undo
 
-                undo(self.journal, call, force=True)
+                try:
+                    undo(self.journal, call, force=True)
+                except Exception as kept:  # a full disk
+                    left = f"a part of the patch was applied and could not be taken back: {kept}"
+                    raise ToolError(f"{error} ({left}; `toolcrib undo {call}` does that)") from error
             if isinstance(error, ToolError):
                 raise ToolError(f"{error} (no part of the patch was applied)") from None
             raise
@@ -167,7 +167,7 @@ class PatchTools(JournaledTools):
         if stat.S_ISLNK(st.st_mode):
             raise ToolError(f"{path} is a link; name the file it leads to")
         data, st = self._read_whole(path, "patched")
-        mode = stat.S_IMODE(st.st_mode)
+        mode = stat.S_IMODE(st.st_mode) & 0o777
         return _File(data, mode, identity(st), data, mode)
 
     def _add(self, patch: FilePatch, path: str, file: _File) -> None:
