@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, field_validator
 
-from toolcrib import Tool, Toolbox, ToolDefinitionError, tool
+from toolcrib import ImageBlock, Tool, Toolbox, ToolDefinitionError, ToolOutput, tool
 from toolcrib.agent import Agent, Outcome, RunLimits
 from toolcrib.agent.compaction import SUMMARIZE, fixed_tokens
 from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
@@ -534,6 +534,52 @@ async def test_a_full_window_is_compacted_once_and_asked_again() -> None:
     ) as made:
         outcome = await made.run("go")
         assert outcome.state == "done"
+
+
+class _RefusesImages(ScriptedModel):
+    """A server that refuses a request with an image, as providers refuse damaged ones."""
+
+    error = ModelError("Could not process image", "refused", status=400)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if any(r.images for t in request.history if isinstance(t, ResultTurn) for r in t.results):
+            raise self.error
+        async for event in super().stream(request):
+            yield event
+
+
+class _TooMuch(_RefusesImages):
+    error = ModelError("Request exceeds the maximum size", "refused", status=413)
+
+
+class _Fails(_RefusesImages):
+    error = ModelError("failed to process image: unknown format", "server", status=500)
+
+
+@pytest.mark.parametrize("model", [_RefusesImages, _TooMuch, _Fails])
+async def test_an_image_that_the_server_refuses_is_left_out(model: type[ScriptedModel]) -> None:
+    @tool(category="network_read")
+    def look() -> ToolOutput:
+        """Look."""
+        return ToolOutput("a hostile picture", content=(ImageBlock(b"II*\0", "image/tiff"),))
+
+    replies = [{"calls": [call("look")]}, {"text": "seen", "after": "hostile picture"}, {"text": "more"}]
+    async with agent(model=model(replies), tools=[look]) as made:
+        session = made.new_session()
+        assert (await made.run("go", session)).text == "seen"
+        assert (await made.run("go on", session)).text == "more"
+        results = [t for t in for_model(session.entries) if isinstance(t, ResultTurn)]
+        assert "refused them" in results[0].results[0].text
+
+
+async def test_a_refusal_without_an_image_is_an_error() -> None:
+    class Refuses(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            raise ModelError("no image may be asked for", "refused", status=400)
+            yield
+
+    async with agent(model=Refuses([])) as made:
+        assert (await made.run("go")).state == "error"
 
 
 async def test_a_tool_that_was_denied_says_so_and_the_run_goes_on() -> None:

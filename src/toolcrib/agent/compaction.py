@@ -41,6 +41,7 @@ SUMMARIZE = """Write a summary of this conversation so far, for yourself: it wil
 Keep: what the person asked for and how they want it; what was done, with the names of files, commands and functions;
 what was found; what failed and why; decisions; what is left to do. Leave out: outputs that can be read again.
 Write only the summary."""
+REFUSED_IMAGES = "(Its images were left out: the server of the model refused them.)"
 LEFT_OUT = "(Older messages did not fit and are left out here. Begin the summary with: Older messages are lost.)"
 
 
@@ -102,6 +103,17 @@ def clear_outputs(entries: Sequence[Entry], keep: int, fixed: int, spill: Spill)
     if len(cleared) == len(old.cleared):
         return None
     return _sized(entries, replace(old, cleared=cleared), fixed)
+
+
+def without_images(entries: Sequence[Entry], fixed: int) -> Compaction | None:
+    """Return a mark that leaves out the images of all results, or None if there are none.
+
+    A server that refuses a request for one image would refuse each later request of the session for it.
+    """
+    old = _last_mark(entries)
+    results = (each for turn in entries[old.first :] if isinstance(turn, ResultTurn) for each in turn.results)
+    seen = {each.call_id: f"{each.text}\n\n{REFUSED_IMAGES}" for each in results if each.images}
+    return _sized(entries, replace(old, cleared={**seen, **old.cleared}), fixed)
 
 
 def summarized(entries: Sequence[Entry], keep: int, fixed: int, summary: str, plan: str) -> Compaction | None:

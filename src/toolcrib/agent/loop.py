@@ -149,6 +149,9 @@ async def _ask(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit
                     compactions += 1
                     if await compact(parts, session, spent, emit, force=True):
                         continue
+                if _may_be_an_image(error) and await _leave_images_out(parts, session):
+                    emit(TryFailed(str(error), 0.0))
+                    continue
                 if shown and error.kind in AGAIN and tries <= DROPPED_REPLIES:
                     continue
                 if index + 1 == len(parts.models) or error.kind == "context":
@@ -190,6 +193,19 @@ async def _reply(
         if seen.usage != NOTHING:
             await session.do(session.count, seen.usage, spent.add(seen.usage, model.name))
     raise ModelError(f"{model.name} ended without a reply", "protocol")
+
+
+def _may_be_an_image(error: ModelError) -> bool:
+    """Return whether a server may have failed at an image: a damaged one, an unknown kind, too many, or any at all."""
+    return error.kind in ("refused", "server") and (error.status == 413 or "image" in str(error).lower())
+
+
+async def _leave_images_out(parts: LoopParts, session: AgentSession) -> bool:
+    """Leave the images of results out of the history. Returns whether there were any."""
+    mark = compaction.without_images(session.entries, compaction.fixed_tokens(session.row.system, parts.tools))
+    if mark is not None:
+        await session.do(session.append, mark)
+    return mark is not None
 
 
 def _request(parts: LoopParts, session: AgentSession) -> ModelRequest:
