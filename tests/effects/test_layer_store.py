@@ -197,6 +197,35 @@ def test_a_conflict_is_found_and_nothing_overwritten(box: Commands) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "others", "joins"),
+    [
+        ("mkdir e/objects; echo 'ref: refs/heads/m' > e/HEAD", ["config"], True),
+        ("mkdir e/objects", ["HEAD", "hooks"], True),
+        ("echo x > e/config", ["HEAD", "objects"], True),
+        ("echo .. > e/commondir", ["HEAD"], True),
+        ("mkdir e/objects e/hooks", ["config"], False),
+        ("mkdir e/objects; echo x > e/config", [], False),
+    ],
+)
+def test_no_repository_comes_of_what_others_made_beside_the_changes_that_wait(
+    box: Commands, command: str, others: list[str], joins: bool
+) -> None:
+    """The list of changes was made before that, so it left nothing out."""
+    (box.path / "e").mkdir()
+    (box.path / "e" / "a").touch()
+    held, found = box.run(command)
+    assert not [change for change in found.changes if change.refused]
+    for name in others:
+        (box.path / "e" / name).touch()
+    if joins:
+        with pytest.raises(ApplyConflict, match="would be part of a repository with settings"):
+            box.layers.apply(held.id)
+        assert {each.name for each in (box.path / "e").iterdir()} == {"a", *others}
+    else:
+        box.layers.apply(held.id)
+
+
+@pytest.mark.parametrize(
     ("command", "change"),
     [
         ("echo ours > a", "echo theirs > a"),

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ..boundary.descriptors import LISTED, chmod_at, chmod_fd, closing_fd
 from ..boundary.openat2 import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, has_openat2, openat2, rename_exchange, rename_new
+from ..boundary.protected_names import REPOSITORY_NAMES
 from ..core.errors import ToolcribError
 from .change_list import Op, readable
 from .command_layer import LayerRoot
@@ -25,6 +26,7 @@ from .file_entry import Entry, entry_at
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOVED = "is in a folder that was moved or replaced meanwhile"
+_REPOSITORY = "would be part of a repository with settings, because of what was made beside it meanwhile"
 
 Widened = tuple[int, str, int]
 """A folder that its owner may not write to, but must for a step: root, path, mode."""
@@ -109,7 +111,7 @@ class Applier:
         if step.op.above is not None and self._above(step) != step.op.above:
             return _MOVED
         if was is None:  # the step itself finds a name that is taken
-            return ""
+            return _REPOSITORY if strict and self._joins_repository(step) else ""
         now = self._now(step)
         if now is None:
             return "was removed meanwhile"
@@ -118,6 +120,18 @@ class Applier:
         if now.kind == "dir" and not self._same_tree(step):
             return "was changed meanwhile, in what is below it"
         return ""
+
+    def _joins_repository(self, step: Step) -> bool:
+        """Return whether a new name would make a repository of a folder with settings, or would be settings in one. The
+        list of changes left out what was so when it was made."""
+        if step.name not in ("HEAD", "objects") and step.name not in REPOSITORY_NAMES:
+            return False
+        root, _ = self._parents(step)
+        there = {name for name in ("HEAD", "objects", *REPOSITORY_NAMES) if entry_at(name, root) is not None}
+        settings = step.name in REPOSITORY_NAMES or not there.isdisjoint(REPOSITORY_NAMES)
+        begun = step.name == "HEAD" or "HEAD" in there
+        whole = step.name not in REPOSITORY_NAMES or not {step.name, *there}.isdisjoint({"objects", "commondir"})
+        return settings and begun and whole
 
     def looked_at_again(self, ops: Sequence[Op]) -> list[Op]:
         """Return the ops as they are after a step was taken back: moving a file out and in again changes its stamp."""
