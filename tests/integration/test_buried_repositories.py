@@ -165,6 +165,49 @@ async def test_worktrees_and_submodules_of_a_repository_elsewhere_are_its_own(gr
         assert judge_command("git log -p", CommandPlace(at, at, "/home/me", on_disk=True)).verdict == "allow"
 
 
+def entered(ground: Ground, settings: str) -> CommandPlace:
+    """Make the workspace a repository of which a former commit names `buried` as a submodule, and the index another."""
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C"]
+    folder, ws = bury(ground, ""), ground.ws
+    for top, *words in (
+        (folder, "add", "a.txt"), (folder, "commit", "-qm", "x"), (ws, "init", "-q"), (ws, "add", "buried"),
+        (ws, "commit", "-qm", "x"), (ws, "rm", "-q", "--cached", "buried"), (ws, "commit", "-qm", "y"),
+    ):  # fmt: skip
+        subprocess.run([*git, str(top), *words], check=True, capture_output=True)
+    config = folder / ".git" / "config"
+    config.write_text(config.read_text() + settings.replace("{}", str(ground.program)))
+    return CommandPlace(str(ws), str(ws), "/home/me", profile="unrestricted", on_disk=True)
+
+
+def test_git_enters_what_a_former_commit_names_if_it_shows_submodules_as_differences(ground: Ground) -> None:
+    place = entered(ground, "[diff]\n\texternal = {}\n")
+    assert judge_command("git log -p", place).verdict == "allow"
+    subprocess.run(["git", "config", "diff.submodule", "log"], cwd=ground.ws, check=True)
+    assert judge_command("git log -p", place).verdict == "allow"
+    subprocess.run(["git", "config", "diff.submodule", "diff"], cwd=ground.ws, check=True)
+    assert "diff.submodule" in judge_command("git log -p", place).reason
+    subprocess.run(["git", "log", "-p"], cwd=ground.ws, check=True, capture_output=True)
+    assert ground.marker.exists()  # what the question is about
+
+
+def test_a_submodule_lies_in_the_worktree_that_an_option_names(ground: Ground) -> None:
+    place = entered(ground, "[core]\n\tfsmonitor = {}\n")
+    at = Path(place.workspace)
+    subprocess.run(["git", "reset", "-q", "HEAD~1"], cwd=at, check=True, capture_output=True)
+    (at / "other").mkdir()
+    (at / "buried").rename(at / "other/buried")
+    assert judge_command("git status", place).verdict == "allow"
+    for command in (
+        "git --work-tree=other status",
+        "git -C other/buried/.. --work-tree . diff",
+        "git --work-tree other diff",
+    ):
+        assert "fsmonitor" in judge_command(command, place).reason, command
+    assert not ground.marker.exists()
+    subprocess.run(["git", "--work-tree=other", "status"], cwd=at, check=True, capture_output=True)
+    assert ground.marker.exists()
+
+
 @pytest.mark.parametrize("form", [["--index-version", "2"], ["--index-version", "4"], ["--split-index"]])
 async def test_git_enters_a_repository_that_the_index_names(ground: Ground, form: list[str]) -> None:
     """Also without a `.gitmodules`."""

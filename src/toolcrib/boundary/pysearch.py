@@ -23,6 +23,8 @@ from .ripgrep import MAX_LINE, Query
 _DEEPEST = 200  # depth of nested directories, each an open descriptor
 _MAX_READ = 1 << 20  # bytes of one line that are searched
 _SNIFFED = 8192  # bytes that are searched for a NUL, the mark of a binary file
+_MARK = b"\xef\xbb\xbf"  # of UTF-8: not all versions of ripgrep take it away
+_PLAIN = re.compile(r"\*\*|(?!\.\.?\Z)(?!.*\*\*)[\w .*@+~=-]+")  # a part of a pattern
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -35,11 +37,13 @@ def command(query: Query) -> list[str]:
 
 
 class _Rule:
-    """One line of a .gitignore: its pattern, relative to the directory of the file."""
+    """One line of a .gitignore: its pattern, relative to the directory of the file. `is_plain`: ripgrep certainly reads
+    it in the same way."""
 
     def __init__(self, line: str) -> None:
         self.negated = line.startswith("!")
         text = line[1:] if self.negated else line
+        self.is_plain = all(map(_PLAIN.fullmatch, text.removeprefix("/").removesuffix("/").split("/")))
         self.directories_only = text.endswith("/")
         text = text.rstrip("/")
         anchored = "/" in text
@@ -50,28 +54,44 @@ class _Rule:
         return (is_directory or not self.directories_only) and self._matcher.match(path)
 
 
-def _read_rules(directory: int) -> list[_Rule]:
+def _read_rules(directory: int) -> list[_Rule] | None:
+    """Return the rules in the .gitignore of a folder; None if there is something else, or more than is read here."""
     rules: list[_Rule] = []
     try:
         descriptor = os.open(".gitignore", os.O_RDONLY | _FILE, dir_fd=directory)
-    except OSError:
+    except FileNotFoundError:
         return rules
-    with os.fdopen(descriptor, "rb") as file:
+    except OSError:
+        return None
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return rules
-        for raw in file.read(_MAX_READ).decode("utf-8", "surrogateescape").splitlines():
-            line = raw.rstrip()
-            if line and not line.startswith("#"):
-                try:
-                    rules.append(_Rule(line))
-                except BadPattern:
-                    continue  # git also ignores a file that it cannot read
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            text = file.read(_MAX_READ + 1)
+    finally:
+        os.close(descriptor)
+    if len(text) > _MAX_READ or text.startswith(_MARK):
+        return None
+    for raw in text.split(b"\n"):
+        try:
+            line = raw.decode().rstrip(" \t\r")
+        except UnicodeDecodeError:
+            break  # ripgrep reads no further
+        if line and not line.startswith("#"):
+            try:
+                rules.append(_Rule(line))
+            except BadPattern:
+                if line.startswith("!"):  # a lone one excepts all from what is ignored
+                    return None
     return rules
 
 
 def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> bool:
     """Return whether ripgrep leaves a file out that lies below `root`: it, or a folder on the way, is hidden, or git
-    ignores it. `hidden`: it searches hidden files, too; `named`: only hidden folders are left out."""
+    ignores it, for certain. `hidden`: it searches hidden files, too; `named`: only hidden folders are left out."""
+    from .git_settings import repositories, shared
+    from .own_files import beginning_of
+
     above = path
     folders: list[str] = []
     while above != os.path.dirname(above):
@@ -80,6 +100,11 @@ def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> b
     if any(os.path.lexists(f"{each}/{name}") for each in folders for name in (".ignore", ".rgignore")):
         return False  # what these say comes before the rest
     tops = [at for at, each in enumerate(folders) if os.path.lexists(f"{each}/.git")]
+    git = next(repositories(folders[tops[-1]]), ("", ""))[1] if tops else ""
+    if git:
+        text = beginning_of(f"{shared(git)}/info/exclude", _MAX_READ)
+        if len(text) == _MAX_READ or re.search(rb"^(?:\xef\xbb\xbf)?!", text, re.MULTILINE):
+            return False  # what is excepted there is searched, hidden or not
     rules: list[tuple[str, list[_Rule]]] = []
     for each in folders[tops[-1] :] if tops else ():
         try:
@@ -87,9 +112,12 @@ def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> b
         except OSError:
             continue
         try:
-            rules.append((each, _read_rules(directory)))
+            own = _read_rules(directory)
         finally:
             os.close(directory)
+        if own is None or any(rule.negated and not rule.is_plain for rule in own):
+            return False
+        rules.append((each, [rule for rule in own if rule.is_plain]))
     for each in (each for each in [*folders, path] if len(each) > len(root)):
         is_file = each == path
         ignored = _is_ignored(each, not is_file, [own for own in rules if each.startswith(f"{own[0]}/")])

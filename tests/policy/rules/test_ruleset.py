@@ -189,6 +189,20 @@ def test_a_link_is_refused_for_its_own_name_and_for_what_it_is(room):
     assert room.verdict(rules, "read_file", path="secrets/back") == "deny"
 
 
+def test_a_command_goes_from_a_link_to_the_folder_above_what_it_leads_to(room):
+    (room.root / "secrets/deep").mkdir()
+    (room.root / "link").symlink_to("secrets/deep")
+    rules = room.rules(deny=["Read(secrets/**)", "Edit(secrets/**)"])
+    for command in ("cat link/../key", "cat < src/../link/../key", "sort link/../k*", "python3 x link/../key"):
+        assert room.verdict(rules, "exec", command=command) in ("deny", "ask"), command
+    for command in ("echo x > link/../key", "rm link/../key", "cp src/a.py link/../new"):
+        assert room.verdict(rules, "exec", command=command) == "deny", command
+    assert room.verdict(rules, "exec", command="cat src/../README") is None
+    rules = room.rules(allow=["Bash(make *)", "Edit(/**)"], deny=["Edit(secrets/**)"])
+    assert room.verdict(rules, "exec", command="make x > src/out") == "allow"
+    assert room.verdict(rules, "exec", command="make x > link/../out") == "deny"
+
+
 def test_a_link_is_allowed_only_for_both(room):
     (room.root / "src/link").symlink_to("../secrets/key")
     assert room.verdict(room.rules(allow=["Read(src/**)"]), "read_file", path="src/link") is None

@@ -57,6 +57,9 @@ SHOWS = [
     "find . -name a.py -exec grep -r x . \\;", "find . -name cfg -exec grep -r x {} +",
     "find . -maxdepth 0 -name . -exec grep -r x {} +", "find cfg -name cfg -exec grep -r x {} +",
     "git diff cfg src", "git diff /dev/null cfg/p*", "git diff /dev/null cfg",
+    "find . -name '[./]env' -exec cat {} +", "find . -iname '*[e/].PEM' -exec cat {} +",  # a slash that is none
+    "grep -r --include='prod[./]env' x .", "grep -r --include='prod.e[!/]v' x .",
+    "rg -uu -g '{x/.,.}env' x", "rg -g '{a/,cfg/}*er*' x",
 ]  # fmt: skip
 SHOWS_NONE = [
     "cat **/*.py",
@@ -130,8 +133,8 @@ def test_what_ripgrep_leaves_out_does_not_count(place: CommandPlace) -> None:
         "rg -g '*.p*' x", "rg -g '*.py' x", "rg --no-ignore-vcs x src", "rg -u x .ci", "rg --hidden -g '!.env' x",
     ]  # fmt: skip
 
-    def agree(*, exactly: bool = True) -> None:
-        for command in commands:
+    def agree(*, exactly: bool = True, most: int = len(commands)) -> None:
+        for command in commands[:most]:
             words = [word.strip("'") for word in command.split()[1:] if word != "x"]
             shown = subprocess.run(
                 [ripgrep.path, *words, "--files"], cwd=root, capture_output=True, text=True, check=False
@@ -149,7 +152,32 @@ def test_what_ripgrep_leaves_out_does_not_count(place: CommandPlace) -> None:
     (root / ".gitignore").write_text("*.pem\nprod.*\n!.env\n")  # shown although it is hidden
     agree()
     assert rule("rg x", place) == "shell:secrets-below"
-    (root / ".gitignore").write_text("*.pem\nprod.*\n")
+    for text in (
+        b"# \xfc\n*.pem\nprod.*\n", b"x\r*.pem\rprod.*\n", b"prod.*\nx\x0c*.pem\n", b"prod.*\nx\xe2\x80\xa8*.pem\n",
+        b"prod.*\n*.pem\x1f\n", b"*.pem\nprod.*\n!\n", b"prod.*\n**//*.pem\n", b"*.pem\nprod.*\n!*.[p]em\n",
+        b"\xef\xbb\xbf!*.pem\nprod.*\n", b"*.pem\nprod.*\n!server.pem\xc2\xa0\n",
+        b"*.pem\nprod.*\n" + b"#\n" * (1 << 19) + b"!*.pem\n",
+    ):  # fmt: skip
+        (root / ".gitignore").write_bytes(text)
+        agree(exactly=False, most=1)
+        assert rule("rg x", place) == "shell:secrets-below", text
+    (root / ".gitignore").write_bytes(b"# \xc3\xbc\r\n*.pem \r\nprod.*\n*.py[cod]\n!/.env.example\n!**/a.b\n")
+    agree(most=2)
+    assert rule("rg x", place) == "allow"
+    (root / "except").write_text("!*.pem\n")
+    (root / "cfg/.gitignore").unlink()
+    (root / "cfg/.gitignore").symlink_to("../except")
+    agree()
+    assert rule("rg x", place) == "shell:secrets-below"
+    (root / "cfg/.gitignore").unlink()
+    (root / "cfg/.gitignore").mkdir()
+    assert rule("rg x", place) == "shell:secrets-below"
+    (root / "cfg/.gitignore").rmdir()
+    (root / ".git/info").mkdir()
+    (root / ".git/info/exclude").write_text("#!x\n!.env\n")
+    agree(exactly=False)
+    assert rule("rg x", place) == "shell:secrets-below"
+    (root / ".git/info/exclude").unlink()
     (root / "src/.git").mkdir()  # a repository of its own, with rules of its own
     (root / "src/own.pem").touch()
     agree()
@@ -212,6 +240,19 @@ def test_a_folder_that_is_too_large_asks(place: CommandPlace, monkeypatch: pytes
     assert "holds too much" in judge_command("grep -r x .", place).reason
 
 
+def test_a_folder_that_is_too_deep_to_be_listed_asks(place: CommandPlace) -> None:
+    """grep goes on from folder to folder, beyond the paths that the kernel takes."""
+    at = os.open(Path(place.workspace, "src"), os.O_DIRECTORY)
+    for _ in range(20):
+        os.mkdir("d" * 200, dir_fd=at)
+        inner = os.open("d" * 200, os.O_DIRECTORY, dir_fd=at)
+        os.close(at)
+        at = inner
+    os.close(at)
+    for command in ("grep -r x src", "grep -R x src", "find src -exec cat {} +"):
+        assert judge_command(command, place).verdict == "ask", command
+
+
 def test_a_workspace_without_secrets_hears_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.py").touch()
@@ -221,6 +262,7 @@ def test_a_workspace_without_secrets_hears_nothing_of_it(tmp_path: Path) -> None
 
 
 SETTINGS = [
+    "git for-each-ref --format='%(push:remotename)'", "git branch --format='%(upstream:remotename)'",
     "git remote -v", "git remote get-url origin", "git -C . remote show -n origin", "git config remote.origin.url",
     "git config --get-all http.extraHeader", "cat .git/config", "grep url .git/*", "head -5 ./.git/config",
     "cd .git && cat config", "grep -r x src .", "rg --hidden url",

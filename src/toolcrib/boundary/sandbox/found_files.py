@@ -18,7 +18,7 @@ from ..git_settings import holds_password
 from ..real_path import real_path
 from ..sensitive_names import sensitive_among
 from ..workspace_paths import WHOLE_MACHINE
-from .protected_search import closed_above
+from .protected_search import MAX_LENGTH, closed_above
 from .settings import SandboxSettings
 
 MAX_FOLDERS = 20_000  # folders that are searched, the nearest first
@@ -129,10 +129,10 @@ def _all_in(folder: str, matches: Callable[[str], bool]) -> bool:
 
 def secrets_below(folder: str, until: float) -> Iterator[str]:
     """Yield the files below a folder whose names mean secrets, the nearest first. Raises TimeoutError if it holds too
-    many folders, or takes longer than `until` (by `time.monotonic`)."""
+    many folders, or one too deep to be listed by its path, or takes longer than `until` (by `time.monotonic`)."""
     pending = [folder]
     for folder in pending:
-        if len(pending) > MAX_FOLDERS or time.monotonic() > until:
+        if len(pending) > MAX_FOLDERS or time.monotonic() > until or len(os.fsencode(folder)) > MAX_LENGTH:
             raise TimeoutError(f"{pending[0]} holds too much to be searched")
         try:
             names, folders = _entries(folder)

@@ -101,7 +101,7 @@ def _may_touch(path: str, cwd: str | None, write: bool, rules: Iterable[Rule], e
     ordinary file inside the workspace, or a Read rule must allow it. No rule may deny it or ask about it."""
     if cwd is None or path.startswith("~"):
         return False
-    file = file_at(path, cwd, "write" if write else "read")
+    file = file_at(path, cwd, "write" if write else "read", by_command=True)
     family = "write" if write else "read"
     allows = not write and _ordinary(file, environment)
     for rule in rules:

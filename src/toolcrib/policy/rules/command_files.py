@@ -72,7 +72,7 @@ def _named(call: JudgedCall) -> Iterator[File]:
         )
         for word in command.args if runs else ():
             if word.text and word.text[0] != "-":
-                yield file_at(word.text, command.cwd or call.cwd, "read")
+                yield file_at(word.text, command.cwd or call.cwd, "read", by_command=True)
 
 
 def _is_stored(call: JudgedCall, pattern: FilePattern) -> bool:
@@ -97,13 +97,14 @@ def _touched(call: JudgedCall) -> Iterator[Touched]:
 
     for command in call.script.commands:
         for path in put_back_by(command, command.cwd or call.cwd):
-            yield Touched(file_at(path, call.cwd, "read"), reads=False, below=True)
+            yield Touched(file_at(path, call.cwd, "read", by_command=True), reads=False, below=True)
         for effect in effects_of(command):
             cwd = effect.cwd or command.cwd
             if effect.kind in PATH_KINDS and cwd is not None and effect.target is not None:
                 reads, below = effect.kind in READING, effect.kind != "list"
                 for path, unknown in _paths(effect.target, cwd):
-                    yield Touched(file_at(path, cwd, "read"), reads, below or unknown, unknown, effect.kind in MOVING)
+                    file = file_at(path, cwd, "read", by_command=True)
+                    yield Touched(file, reads, below or unknown, unknown, effect.kind in MOVING)
 
 
 def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:

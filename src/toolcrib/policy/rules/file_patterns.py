@@ -48,15 +48,17 @@ class File:
         return os.path.isdir(self.real)
 
 
-def file_at(path: str, folder: str, access: Access) -> File:
-    """Return the file of a path as the workspace reads it: `~` is home, `..` is resolved in the text."""
+def file_at(path: str, folder: str, access: Access, *, by_command: bool = False) -> File:
+    """Return the file of a path as the workspace reads it: `~` is home, `..` is resolved in the text. For a command the
+    real path is what the kernel opens: behind a link, `..` is the folder above what the link leads to."""
     text = path.replace("\0", "\ufffd")  # no file has such a name, and tools report that; this code only must not fail
     text = _HALF.sub("\ufffd", text)
     if text == "~" or text.startswith("~/"):
         text = os.path.expanduser(text)
-    spelled = os.path.normpath(os.path.join(folder, text) if text else folder)
+    whole = os.path.join(folder, text) if text else folder
+    spelled = os.path.normpath(whole)
     spelled = spelled[1:] if spelled.startswith("//") else spelled
-    return File(spelled, real_path(spelled), access)
+    return File(spelled, real_path(whole if by_command else spelled), access)
 
 
 def files_of(tool: Tool, arguments: Mapping[str, Any], folder: str) -> Iterator[File]:

@@ -20,6 +20,7 @@ from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.real_path import real_path
 from ...boundary.sandbox.found_files import secrets_below
+from ...boundary.sandbox.protected_search import MAX_LENGTH
 from ...boundary.sensitive_names import sensitive_by
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Verdict
@@ -135,10 +136,11 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
     deep = walks or "/" in pattern
     while pending:
         entries: list[os.DirEntry[str]] = []
+        at = pending.pop()
         with unreadable:
-            entries = list(os.scandir(pending.pop()))
+            entries = list(os.scandir(at))
         seen += len(entries)
-        if seen > _MAX_ENTRIES:
+        if seen > _MAX_ENTRIES or len(os.fsencode(at)) > MAX_LENGTH:
             said = f"may follow links in {folder}, which holds too much to look for them"
             return Finding("ask", "shell:links", said, True)
         for entry in entries:

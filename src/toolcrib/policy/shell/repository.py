@@ -56,6 +56,7 @@ def beyond_command(command: Command, place: CommandPlace) -> str | None:
     """Return what a git command would do because of its repository, that its words do not say; None if nothing."""
     roots = (place.workspace, *place.writable, *place.readable)
     pending = [real_path(folder) for folder in _folders(command, place)]
+    _, *trees = map(real_path, _folders(command, place, ("--work-tree",)))
     for number, folder in enumerate(pending):  # it grows
         for top, git in _repositories_of(folder):
             try:
@@ -64,7 +65,8 @@ def beyond_command(command: Command, place: CommandPlace) -> str | None:
                 return f"works in a repository that cannot be judged: {error}"
             if asked is not None:
                 return asked.replace(f"{place.workspace}/", "")
-            pending += [each for each in linked_folders(tree, git) if each not in pending]
+            for each in (tree, *trees):
+                pending += [inner for inner in linked_folders(each, git) if inner not in pending]
             if number > _MAX_MODULES or names_anything(tree) or is_too_large(git):
                 return f"works in one of many repositories that {os.path.relpath(git, place.workspace)} names"
     return None
@@ -88,6 +90,8 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
         for each in entries(str(config)) if not own else ():
             if each.key in ("promisor", "partialclone", "partialclonefilter") and top != roots[0]:
                 return tree, f"would fetch what is missing there from the network ({each.key} in {config})"
+            if each.name == "diff.submodule" and each.value == "diff":
+                return tree, f"would run git in each repository that a commit names ({each.name} in {config})"
             if CHECKS_SIGNATURES.search(each.value) and each.section in ("pretty", "format", "branch", "tag"):
                 return tree, f"would check signatures, for which gpg reaches the network ({each.name} in {config})"
             if each.key == "worktree" or each.key.endswith("file") or each.key == "skiplist":
@@ -152,7 +156,7 @@ def _inside(path: str, roots: tuple[str, ...]) -> bool:
 
 def shows_password(command: Command, place: CommandPlace) -> str | None:
     """Return the file with settings that holds a password, if a git command may print it."""
-    if not any(word.text in ("remote", "config") for word in command.args):
+    if not any(word.text in ("remote", "config") or ":remotename" in word.start for word in command.args):
         return None
     folders = map(real_path, _folders(command, place))
     own = (git for folder in folders for _, git in _repositories_of(folder))
@@ -192,14 +196,15 @@ def _placed(command: Command) -> Iterator[tuple[str, str | None]]:
             yield name, next((each.text for each in words), "")
 
 
-def _folders(command: Command, place: CommandPlace) -> Iterator[str]:
-    """Yield the folders from which git looks for its repository. They are not normalised: git follows links first."""
+def _folders(command: Command, place: CommandPlace, options: tuple[str, ...] = _PLACES) -> Iterator[str]:
+    """Yield the folder in which git works, and those that options name: it looks for its repository from there. They
+    are not normalised: git follows links first."""
     at = command.cwd or place.cwd
     given = list(_placed(command))
     for name, value in given:
         at = os.path.join(at, value or "") if name == "-C" else at
     yield at
-    yield from (os.path.join(at, value or "") for name, value in given if name in _PLACES)
+    yield from (os.path.join(at, value or "") for name, value in given if name in options)
 
 
 def _repositories_of(folder: str) -> Iterator[tuple[str, str]]:

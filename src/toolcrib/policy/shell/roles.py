@@ -148,7 +148,7 @@ SHELL_ONLY = lazy_regex(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?s
 PATHISH = lazy_regex(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
 _LOOKS = ("get", "list", "ls", "show", "dir", "info", "debug")
 _PACKED = ("", ".gz", ".z", "-z", ".Z", ".zip", ".ZIP")
-CHECKS_SIGNATURES = lazy_regex(r"%G|(?i:signature)")
+CHECKS_SIGNATURES = lazy_regex(r"%[-+ ]?G|(?i:signature)")
 """What makes git check a signature, in a format or a key to sort by: gpgsm fetches what a certificate names."""
 HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|head|tail|true|false|:)(?: -\w+)*")
 _FILE_ADDRESS = lazy_regex(r"\s*(?:file|[^:/]*\*[^:/]*):(?://[^/]*(?=/))?([^?#]*).*", re.IGNORECASE)

@@ -240,7 +240,10 @@ def _perhaps(pattern: str | None, name: str) -> bool:
     """Return whether a pattern may match a name; None is one that is not known."""
     if pattern is None:
         return True
-    pattern = pattern.rpartition("/")[2].replace("**", "*") or "*"
+    above, _, pattern = pattern.rpartition("/")
+    if not {*above}.isdisjoint("[{"):  # the slash may be one of the characters or alternatives
+        return True
+    pattern = pattern.replace("**", "*") or "*"
     braces = _BRACES.fullmatch(pattern)
     each = [braces[1] + text + braces[3] for text in braces[2].split(",")] if braces else [pattern]
     return any(fnmatchcase(name.casefold(), re.sub(r"[\[\\{?].*", "*", one.casefold())) for one in each)
