@@ -90,3 +90,33 @@ async def test_a_file_tool_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(ground.asked) == 7
     assert any("where the requests of the API pets go, with their secrets" in reason for reason in ground.asked)
     assert sorted(os.listdir(ground.ws / "logs")) == ["calls.jsonl", "other"]
+
+
+LED_OUT = ["config/toolcrib/rules/user.json", "config/toolcrib/rules", "state/toolcrib/trust.json"]
+
+
+@pytest.mark.parametrize("led", LED_OUT)
+async def test_a_tool_changes_no_rules_and_no_trust_that_a_link_keeps_in_the_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, led: str
+) -> None:
+    """As in a folder of dotfiles."""
+    for name in ("config", "state"):
+        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(tmp_path / name))
+        (tmp_path / name / "toolcrib").mkdir(parents=True, mode=0o700)
+    ground, link = Ground(tmp_path), tmp_path / led
+    link.parent.mkdir(exist_ok=True, mode=0o700)
+    kept = ground.ws / "dotfiles" / link.name
+    file = kept if link.suffix else kept / "user.json"
+    file.parent.mkdir(parents=True)
+    if link.suffix:
+        kept.write_text('{"files": {}}' if "trust" in led else "{}")
+        kept.chmod(0o600)
+    link.symlink_to(kept)
+    name = str(file.relative_to(ground.ws))
+    before = file.read_text() if file.exists() else None
+    async with Toolbox.open(workspace=ground.ws, approve=ground.approve) as box:
+        await box.call("write_file", {"path": name, "content": '{"permissions": {"allow": ["Bash"]}}'})
+        await box.call("exec", {"command": f"python3 -c \"open('{name}', 'w').write('{{}} ')\""})
+        await box.call("exec", {"command": "mv dotfiles away"})
+    assert (file.read_text() if file.exists() else None) == before
+    assert ground.asked and "Toolcrib trusts these settings" in ground.asked[0]

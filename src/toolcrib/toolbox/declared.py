@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile, both_names
+from ..boundary.programs import within_any
 from ..boundary.real_path import real_path
 from ..core.errors import ConfigError
-from ..core.homes import data_home
+from ..core.homes import config_home, data_home, state_home
 from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts, of_hook, of_secret
 
@@ -58,7 +59,7 @@ def declared_files(settings: Settings) -> tuple[HostFile, ...]:
     named.append((settings.web.proxy_ca, "it says which proxy Toolcrib trusts"))
     project = settings.origin.project  # it counts only as it was trusted
     own = (path for path in settings.origin.files if project is None or path != project.path)
-    named += [(path, "Toolcrib trusts these settings, whatever they say") for path in own]
+    named += [(path, "Toolcrib trusts these settings, whatever they say") for path in (*own, *_led_out())]
     if any(each.type == "plugin" for each in settings.channels.values()):
         named += [(place, "a channel plugin in it runs outside the sandbox, as you") for place in _plugins_of(settings)]
     with contextlib.suppress(ConfigError):  # a variable is not set: no jobs are kept anywhere
@@ -73,6 +74,15 @@ def declared_files(settings: Settings) -> tuple[HostFile, ...]:
         python = plugin_files(settings.plugins.allowed_plugins, settings.plugins.blocked_plugins)
     paths = ((path, why) for given, why in named if given for path in both_names([os.path.expanduser(given)]))
     return (*(HostFile(path, why) for path, why in paths), *python)
+
+
+def _led_out() -> list[Path]:
+    """Return our own settings, rules and list of trusted files that a link leads out of our own folders."""
+    home, state = config_home(), state_home()
+    ours = [real_path(home), real_path(state)]
+    rules = home / "rules"
+    files = (home / "config.toml", home / "config.json", rules, *rules.glob("*.json"), state / "trust.json")
+    return [each for each in files if not within_any(real_path(each), ours)]
 
 
 def _plugins_of(settings: Settings) -> list[str | Path]:
