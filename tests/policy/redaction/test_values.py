@@ -61,6 +61,26 @@ def test_wrapped_lines_hide_nothing(width: int) -> None:
         assert redactor(long).redact(f"x\n{wrapped}\ny").count("[secret:NAME]") == 1
 
 
+@pytest.mark.parametrize(
+    "line", ["{}| {}", "a.py:{}:{}", "src/a b-1.py-{}-{}", "{:6}\t{}", "{}:    {}", "+{1}", "> {1}", "- {1}"]
+)
+def test_wrapped_lines_hide_nothing_with_what_programs_print_before_each(line: str) -> None:
+    redactor = Redactor()
+    redactor.grant("G", "Zq9vK3mX7pT2wL8nR4sB6yD1")
+    login = base64.b64encode(b"someone:Zq9vK3mX7pT2wL8nR4sB6yD1").decode()
+    for text in ("Zq9vK3mX7pT2wL8nR4sB6yD1", login):
+        pieces = ["first", *textwrap.wrap(text, 9), "last"]
+        shown = redactor.redact("\n".join(line.format(n, piece) for n, piece in enumerate(pieces, 98)))
+        assert "[secret:G]" in shown and "K3mX" not in shown and pieces[3] not in shown
+        assert shown.startswith(line.format(98, "first")) and shown.endswith(line.format(97 + len(pieces), "last"))
+
+
+def test_a_value_is_masked_both_whole_and_in_lines() -> None:
+    redactor = Redactor()
+    redactor.grant("G", "Zq9vK3mX7pT2")
+    assert redactor.redact("Zq9vK3mX7pT2\nand Zq9vK3\n  mX7pT2\nend") == "[secret:G]\nand [secret:G]\nend"
+
+
 def test_lines_of_a_long_value() -> None:
     lines = ["first line of it", "A" * 10 + "bcdefghijklmnop", "end"]
     assert lines[1] not in redactor("\n".join(lines)).redact(f"only {lines[1]} here")
@@ -128,7 +148,7 @@ def test_percent_encoding_hides_no_secret(every: int) -> None:
     assert redactor.redact("100% of 50%25 and %zz") == "100% of 50%25 and %zz"
 
 
-UNSEEN = ["\x1b[01;31m", "\x1b[m\x1b[K", "\x1b[38:2:1:2:3m", "\0", "\b", "\r", "\u200b", "\u00ad", "\ufeff"]
+UNSEEN = ["\x1b[01;31m", "\x1b[m\x1b[K", "\x1b[38:2:1:2:3m", "\0", "\b", "\r", "\u200b", "\u00ad", "\ufe0f", "\ufeff"]
 
 
 @pytest.mark.parametrize("sign", UNSEEN, ids=ascii)

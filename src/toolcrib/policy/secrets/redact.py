@@ -36,12 +36,17 @@ _ESCAPED = lazy_regex(
     r"|&#(?:[xX][0-9A-Fa-f]{1,6}|[0-9]{1,7});"
 )
 # What a terminal does not show: colours (`grep --color` puts them into a match) and characters without a width.
-_UNSEEN = lazy_regex(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufeff]|\r(?!\n)")
-_UNSEEN_WIDE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+_UNSEEN_WIDE = "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufe0e\ufe0f\ufeff"
+_UNSEEN = lazy_regex(rf"\x1b\[[0-9;?:]*[@-~]|[\0\x08{_UNSEEN_WIDE}]|\r(?!\n)")
 # What ends a word of a shell, or begins a command in it.
 _SIGN = lazy_regex(r"[\s\0-\x20;&|<>(){}`'\"\\\x7f-\x9f]")
 # The words of a file of credentials (JSON, YAML, netrc), but not the names of its entries.
 _WORDS = lazy_regex(r"""[^\s"'`,;<>()\[\]{}=]++(?:={1,2}(?![^\s"'`,;]))?+(?!["']?\s*[:=])""")
+_BREAK = lazy_regex(r"\r?\n[ \t]{0,8}")
+# What `read_file`, grep, `cat -n` and diff print before each line: `12| `, `a.py:12:`, `a.py-12-`, `  12<tab>`, `+`.
+_BREAK_AND_MARGIN = lazy_regex(
+    r"\r?\n(?:[ \t]{0,8}+\d{1,9}+(?:[:\-\t]|\| ?)|[^\n]{1,255}?[:\-]\d{1,9}+[:\-]|[-+<>|#] ?)?+[ \t]{0,8}"
+)
 _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
 _FINDERS: tuple[tuple[str, Callable[[str], list[Span]]], ...] = (
@@ -145,8 +150,9 @@ class Redactor:
     def _plain_spans(self, text: str, seen: Sequence[int], *, dumps: bool = True) -> list[Span]:
         if not (seen or self.values or self.own):
             return []
-        flat = joined(text) if self.values and "\n" in text else ""
-        found = [span for value in self.values for span in value.spans(text, flat)]
+        found = self._values_in(text)
+        if self.values and "\n" in text:
+            found += [span for gap in (_BREAK, _BREAK_AND_MARGIN) for span in self._broken(text, gap)]
         granted = len(found)
         for number in seen:
             if number < len(_FINDERS):
@@ -160,6 +166,18 @@ class Redactor:
             others = (span for span in found[granted:] if text[span.start : span.end] not in self.allow)
             found = [*found[:granted], *others]
         return found
+
+    def _values_in(self, text: str) -> list[Span]:
+        return [span for value in self.values for span in value.spans(text)]
+
+    def _broken(self, text: str, gap: re.Pattern[str]) -> list[Span]:
+        """Return the granted values in a text in which something that matches `gap` stands."""
+        found = self._values_in(gap.sub("", text))
+        if not found:
+            return []
+        places = _places(sorted({at for span in found for at in (span.start, span.end - 1)}), text, gap, lambda _: "")
+        whole = [Span(places[span.start], places[span.end - 1] + 1, span.mask) for span in found]
+        return [span for span, bare in zip(whole, found, strict=True) if span.end - span.start > bare.end - bare.start]
 
     def lost_by(self, current: str, new: str) -> str | None:
         """Return why writing `new` over `current` would destroy a secret: its mask is in `new`. None if it would not.
@@ -303,17 +321,14 @@ class Value:
         self.mask = f"[secret:{name}]"
         self.forms = tuple(sorted(forms(value), key=len, reverse=True))
 
-    def spans(self, text: str, flat: str) -> list[Span]:
-        """Return the positions of any form of it, also with line breaks in it: `flat` is the text after `joined`, if it
-        has line breaks."""
+    def spans(self, text: str) -> list[Span]:
+        """Return the positions of any form of it."""
         found: list[Span] = []
         for form in self.forms:
             at = text.find(form)
             while at >= 0:
                 found.append(Span(at, at + len(form), self.mask))
                 at = text.find(form, at + len(form))
-        if not found and any(form in flat for form in self.forms):
-            found = [Span(*match.span(), self.mask) for match in self._broken.finditer(text)]
         if "\\" in text and len(self._bare) >= MIN_SECRET and self._bare in text.replace("\\", ""):
             found += [Span(*match.span(), self.mask) for match in self._quoted.finditer(text)]
         return found
@@ -326,16 +341,6 @@ class Value:
     def _quoted(self) -> re.Pattern[str]:
         """It with backslashes before signs: for a shell, in Markdown, in a regular expression."""
         return re.compile(r"\\{0,8}".join(map(re.escape, self._bare)))
-
-    @functools.cached_property
-    def _broken(self) -> re.Pattern[str]:
-        gap = r"(?:\r?\n[ \t]{0,8})?"
-        return re.compile("|".join(gap.join(map(re.escape, form)) for form in self.forms))
-
-
-def joined(text: str) -> str:
-    """Return a text without its line breaks and the indentation of wrapped lines."""
-    return re.sub(r"\r?\n[ \t]{0,8}", "", text)
 
 
 def forms(value: str) -> set[str]:
