@@ -11,7 +11,8 @@ from ...core.bound import safe
 NAMES = (
     "apprise", "toolcrib", "toolcrib.acp", "toolcrib.agent", "toolcrib.boundary",
     "toolcrib.boundary.proxy.proxy_server", "toolcrib.boundary.sandbox.outlet",
-    "toolcrib.builtin.browser.browser_engine", "toolcrib.builtin.browser.launch", "toolcrib.builtin.command_runner",
+    "toolcrib.builtin.browser.browser_engine", "toolcrib.builtin.browser.launch", "toolcrib.builtin.command_preview",
+    "toolcrib.builtin.command_runner",
     "toolcrib.builtin.following", "toolcrib.builtin.moved_away", "toolcrib.builtin.shell", "toolcrib.channels",
     "toolcrib.core", "toolcrib.effects.layer_store", "toolcrib.events",
     "toolcrib.hooks", "toolcrib.hosts", "toolcrib.jobs", "toolcrib.jobs.pace", "toolcrib.mcp", "toolcrib.openapi",
