@@ -17,7 +17,7 @@ NAMES = (
     "toolcrib.core", "toolcrib.effects.layer_store", "toolcrib.events",
     "toolcrib.hooks", "toolcrib.hosts", "toolcrib.jobs", "toolcrib.jobs.pace", "toolcrib.mcp", "toolcrib.openapi",
     "toolcrib.pipeline", "toolcrib.plugins", "toolcrib.policy", "toolcrib.policy.shell.judge", "toolcrib.record",
-    "toolcrib.record.moving", "toolcrib.serve", "toolcrib.watchdog",
+    "toolcrib.record.journal", "toolcrib.record.moving", "toolcrib.serve", "toolcrib.watchdog",
 )  # fmt: skip
 """All our loggers, because a filter on a logger does not apply to its children; and that of apprise, whose URLs are
 secrets."""
