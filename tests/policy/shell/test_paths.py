@@ -258,6 +258,18 @@ def test_what_is_behind_a_link_and_two_dots_is_where_the_kernel_finds_it(command
 
 
 @pytest.mark.parametrize(
+    "command", ["cat link/../../id", "cd link && cat ../../id", "cp link/../../id x", "tar c link/../.."]
+)
+def test_a_secret_that_the_kernel_finds_behind_a_link_and_dots_is_one(command: str, tmp_path: Path) -> None:
+    """By its text alone the path leads out of the workspace, to a file without that name."""
+    work = tmp_path / "work"
+    (work / ".ssh" / "a" / "b").mkdir(parents=True)
+    (work / "link").symlink_to(".ssh/a/b")
+    place = CommandPlace(str(work), str(work), str(tmp_path), "unrestricted", on_disk=True)
+    assert judge_command(command, place).verdict == "deny"
+
+
+@pytest.mark.parametrize(
     ("command", "verdict"),
     [("cat chain", "allow"), ("cat chain/../a", "allow"), ("cd chain && ls", "allow"), ("rm chain", "ask")],
 )

