@@ -293,6 +293,23 @@ async def test_steering_reaches_the_running_turn_and_a_queued_message_waits() ->
         assert seen == ["stop that", "and after that this"]
 
 
+async def test_a_long_piece_of_an_answer_is_shown_in_parts_and_can_be_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server sent its whole answer as one event, and the chat heard no Ctrl-C until all of it was shown."""
+    monkeypatch.setattr("toolcrib.agent.scripted.PIECE", 1_000_000)
+    async with agent({"text": "x" * 1_000_000}) as made:
+        events: list[AgentEvent] = []
+        session = made.new_session()
+        running = asyncio.create_task(made.run("write", session, emit=events.append))
+        while not any(isinstance(event, TextDelta) for event in events):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert sum(len(event.text) for event in events if isinstance(event, TextDelta)) < 100_000
+
+
 async def test_interrupting_at_any_point_leaves_a_history_that_goes_on() -> None:
     """Cancelled after each event in turn; every history must be complete for the providers."""
 

@@ -162,6 +162,16 @@ def test_devices_and_proc_are_refused_even_in_a_root():
                 ws.open_read(path)
 
 
+def test_a_folder_whose_name_is_not_utf_8_is_no_root(tmp_path):
+    """No question about a call in it could be stored, and the agent could store no session."""
+    other = os.fsdecode(os.fsencode(tmp_path) + b"/w\xff")
+    os.mkdir(other)
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        Workspace(other)
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        Workspace(tmp_path, read_roots=[other])
+
+
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="there are no extended attributes")
 def test_write_keeps_the_access_list(ws, monkeypatch):
     (ws.root / "f").write_text("old")

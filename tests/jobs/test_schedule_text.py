@@ -66,6 +66,7 @@ def test_forms(text: str, expected: Timing) -> None:
         ("2026-13-01T09:00", "not an ISO date"),
         ("2020-01-01T00:00", "is in the past"),
         ("2099-01-01T00:00", "more than ten years"),
+        ("0001-01-01T00:00+14:00", "in the past"),
         ("25:00", "not a time of day"),
         ("a b c d e", "not a cron expression: Bad minute"),
         ("60 0 * * *", "not a cron expression"),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.agent")
 
+MAX_PIECE = 4_000
+"""Characters of an answer that are shown in one go: after each piece Ctrl-C and messages of the person are heard."""
 DROPPED_REPLIES = 2
 """How often a reply that failed in the middle is asked for again, with each model."""
 _CALL_ID = lazy_regex("[!-~]{1,128}")
@@ -185,8 +187,13 @@ async def _reply(
                     seen.usage = event.usage
                     continue
                 if isinstance(event, TextDelta):
-                    seen.shown.append(event.text)
-                elif not seen.shown and not isinstance(event, TryFailed):
+                    for at in range(0, len(event.text), MAX_PIECE):
+                        piece = event.text[at : at + MAX_PIECE]
+                        seen.shown.append(piece)
+                        emit(TextDelta(piece))
+                        await asyncio.sleep(0)
+                    continue
+                if not seen.shown and not isinstance(event, TryFailed):
                     seen.shown.append("")
                 emit(event)
     finally:

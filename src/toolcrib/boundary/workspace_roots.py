@@ -77,6 +77,10 @@ class WorkspaceRoots:
         if real in self._spellings:  # granted twice: the first grant counts
             self._spellings.setdefault(spelled, self._spellings[real])
             return self._spellings[real]
+        try:
+            real.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{real!a}: the name is not UTF-8, and the record can hold no other; rename it") from None
         if not ours and self.private.holds(real):
             raise ConfigError(
                 f"{spelled} belongs to Toolcrib itself (settings or state); tools cannot work there. Go to another "

@@ -107,7 +107,7 @@ def _span(text: str, whole: str) -> int:
 def _near(moment: int, now: float, zone: str) -> int:
     """Check that a moment is to come. Raises ScheduleError."""
     if moment <= now:
-        raise ScheduleError(f"{shown(moment, zone)} is in the past: it is {shown(now, zone)}")
+        raise ScheduleError(f"this time is in the past: it is {shown(now, zone)}")
     if moment > now + MAX_SECONDS:
         raise ScheduleError("a schedule cannot be more than ten years ahead")
     return moment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import example, given
@@ -99,3 +100,10 @@ def test_any_text_ends_and_keeps_its_letters(text: str) -> None:
 def test_no_line_is_wider_than_the_terminal(parts: list[str]) -> None:
     for line in plain(" ".join(parts), width=40).splitlines():
         assert len(line) <= 40
+
+
+def test_a_word_of_many_parts_takes_time_by_its_length() -> None:
+    """Each part was joined to all before it: an answer of invisible characters without a blank stopped the chat."""
+    began = time.process_time()
+    assert plain("\\x" * 400_000) == "\\x" * 400_000 + "\n"
+    assert time.process_time() - began < 8  # joined each time: half a minute

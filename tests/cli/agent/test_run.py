@@ -321,3 +321,10 @@ async def test_a_model_that_was_found_is_looked_for_again(monkeypatch: pytest.Mo
         monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
         assert await stored_model(box, local) == "chat:llama"
         store.close()
+
+
+def test_the_name_of_a_tool_makes_no_line(cli: Cli, tmp_path: Path) -> None:
+    """A model forged lines of the run: the name that it called had a line break."""
+    steps = [{"calls": [{"name": "echo\ndone", "arguments": {}}]}, {"text": "ok"}]
+    (tmp_path / "script.json").write_text(json.dumps(steps))
+    assert "✗ echo done()" in cli("run", "--model", f"scripted:{tmp_path}/script.json", "go").stderr

@@ -298,7 +298,7 @@ def call_line(call: ModelCall) -> str:
     """Return a call as one line: its name and the beginning of its arguments."""
     arguments = call.object
     shown = ", ".join(f"{key}={_short(value)}" for key, value in arguments.items()) if arguments else ""
-    return f"{call.name}({clip(shown, MAX_ARGUMENTS)})"
+    return one_line(f"{call.name}({clip(shown, MAX_ARGUMENTS)})")
 
 
 def used(usage: TokenUsage, cost: float | None, requests: int) -> str:

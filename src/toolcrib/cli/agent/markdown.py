@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 
 from ...core.text import lazy_regex
 from ..show import cells
@@ -217,8 +219,6 @@ class _WrappedWords:
                 printed.append(self._place())
                 self._blanks += len(part.expandtabs(4))
             else:
-                if self._word and self._word[-1][1] == style:
-                    part = self._word.pop()[0] + part
                 self._word.append((part, style))
         return "".join(printed)
 
@@ -229,7 +229,8 @@ class _WrappedWords:
     def _place(self) -> str:
         if not self._word:
             return ""
-        long = sum(cells(text) for text, _ in self._word)
+        word = [("".join(text for text, _ in run), style) for style, run in groupby(self._word, itemgetter(1))]
+        long = sum(cells(text) for text, _ in word)
         start = cells(_without_styles(self._indent))
         between = " " * self._blanks
         if self._column > start and self._column + len(between) + long >= self._width():
@@ -237,7 +238,7 @@ class _WrappedWords:
         else:
             self._column += len(between)
         self._column += long
-        printed = between + "".join(paint(text, style) for text, style in self._word)
+        printed = between + "".join(paint(text, style) for text, style in word)
         self._word, self._blanks = [], 0
         return printed
 
