@@ -254,7 +254,10 @@ async def test_a_word_about_a_visited_page_is_cleaned(given: Any, connect: Conne
     assert not [each for each in heard if SECRET in each or "toolcrib/" in each]
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "vscode://x/y", "//evil.example"])
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:alert(1)", "file:///etc/passwd", "vscode://x/y", "//evil.example", "https://github.com@evil.example"],
+)
 async def test_a_page_to_visit_is_one_of_the_web(given: Any, connect: Connect, era: str, url: str) -> None:
     page = {"mode": "url", "message": "look", "url": url, "elicitationId": "1"}
     error = {"code": -32042, "message": "look", "data": {"elicitations": [page]}}

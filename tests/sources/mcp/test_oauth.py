@@ -206,6 +206,13 @@ async def test_a_public_server_opens_no_page_of_the_private_network(host: Any, p
         await found.context.redirect_handler(f"{page}?state=x")
 
 
+async def test_a_login_page_does_not_hide_its_host_behind_a_user_name(host: Any) -> None:
+    found = provider(config(), URL, dataclasses.replace(host, login=lambda _: Door()))  # a door that is opened fails
+    assert found is not None and found.context.redirect_handler is not None
+    with pytest.raises(ToolError, match="no plain http or https address"):
+        await found.context.redirect_handler("https://github.com@evil.example/authorize?state=x")
+
+
 async def test_tokens_are_not_sent_without_encryption(host: Any) -> None:
     assert "without encryption; it must be https" in await login(
         host, "https://a.example", endpoint="http://a.example/t"

@@ -7,6 +7,7 @@ has not agreed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -52,10 +53,11 @@ def _labelled(field: Any) -> Any:
 
 def is_web_page(url: object) -> bool:
     """Return whether a server may ask a person to open this: a program that opens it would obey another scheme, and
-    with invisible characters or a backslash it may read another host than a person."""
+    with invisible characters, a backslash or a user name (`https://github.com@evil.example`) it may read another host
+    than a person."""
     text = str(url)
     plain = all(shows(each) and each not in " \\" for each in text)
-    return plain and text.lower().startswith(("http://", "https://"))
+    return plain and re.match(r"https?://[^/?#@]+(?:[/?#]|$)", text, re.IGNORECASE) is not None
 
 
 async def answer(params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None) -> mcp_types.ElicitResult:

@@ -30,6 +30,7 @@ from ....record.state import write_private
 from ..client_services import ClientServices, LoginDoor
 from ..config import ServerConfig
 from ..http_transport import names_private
+from ..server_questions import is_web_page
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -110,6 +111,8 @@ class _Login:
         if scopes in self._asked:
             raise ToolError("it wants another login right after this one: it does not accept its own new token")
         self._asked.add(scopes)
+        if not is_web_page(url):
+            raise ToolError(f"its login page is no plain http or https address: {url}")
         if self._guard is not None:  # the browser opens the page at once
             page = urlsplit(url)
             await self._guard.admit(page.hostname or "", page.port or (443 if page.scheme == "https" else 80))
