@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import ApprovalRequest, Decision, Toolbox
+from toolcrib.boundary.sandbox import running_commands
 from toolcrib.boundary.sandbox.running_commands import KeptAsShown, shown_now
 from toolcrib.builtin import command_preview
 from toolcrib.policy.preview import MEANWHILE
@@ -42,6 +43,18 @@ async def test_others_change_nothing_of_what_a_person_approved_until_it_ends(ws:
         assert (ws / "step.sh").read_text().endswith("mine\n"), "the command itself may change it"
         assert not (await box.call("write_file", evil)).is_error, "it has ended"
     assert len(person.requests) == 2
+
+
+async def test_the_files_of_a_server_can_be_worked_on(ws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (ws / "run.sh").write_text("sleep 60\n")
+    person = FakeApprover("yes")
+    async with Toolbox.open(workspace=ws, approve=person) as box:
+        monkeypatch.setattr(running_commands, "BACKGROUND_SECONDS", 0.0)
+        server = await box.call("exec", {"command": RUN, "background": True})
+        assert not (await box.call("write_file", {"path": "run.sh", "content": "x"})).is_error
+        assert not (await box.call("exec", {"command": "echo y > run.sh"})).is_error
+        assert server.meta["session_id"] in (await box.call("exec_session", {"action": "list"})).for_llm
+    assert len(person.requests) == 1
 
 
 async def test_a_yes_for_the_session_covers_whatever_is_in_the_files(ws: Path) -> None:

@@ -151,7 +151,7 @@ class ShellTools:
             lift = self._judged.lift(command, where) if yes and isinstance(where, str) else None
             if (background or interactive) and JOB not in ctx.metadata:
                 with self.sessions.place(ctx.session_id, who := name_of(ctx.caller)):
-                    prepared = await self._prepared(command, working_dir, where, None, lift, ctx)
+                    prepared = await self._prepared(command, working_dir, where, None, lift, ctx, background=True)
                     process = start(
                         prepared.spawn, timeout=None, limit=MAX_CHARACTERS, open_spill=spill, interactive=True
                     )
@@ -165,7 +165,7 @@ class ShellTools:
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
             limit = None if background else timeout  # a job in the background: it waits for the end
-            prepared = await self._prepared(command, working_dir, where, limit, lift, ctx)
+            prepared = await self._prepared(command, working_dir, where, limit, lift, ctx, background=bool(background))
             process = start(prepared.spawn, timeout=limit, limit=MAX_CHARACTERS, open_spill=spill)
             try:
                 async with followed(process, ctx, self._redact or str):
@@ -194,9 +194,11 @@ class ShellTools:
         limit: float | None,
         lift: Lift | None,
         ctx: ToolContext,
+        *,
+        background: bool,
     ) -> PreparedCommand:
-        """Prepare a command. If a person saw what it runs, that stays as it was until its end. Raises ToolError if it
-        is something else by now."""
+        """Prepare a command. If a person saw what it runs, that stays as it was until its end, or in the background for
+        a while. Raises ToolError if it is something else by now."""
         prepare = functools.partial(
             self._runner.prepare, _shell_command(command), "exec", working_dir, limit,
             lift=lift, wall=ctx.wall, hosts=ctx.hosts,
@@ -210,6 +212,8 @@ class ShellTools:
             raise ToolError(CHANGED)
         with kept.of_own():
             prepared = await prepare()
+        if background:
+            kept.in_background()
         end = prepared.spawn.cleanup
 
         def ended() -> None:

@@ -4,8 +4,10 @@ hide from them what a path is. Where the HEAD of a repository has another name, 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
+import time
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -18,6 +20,8 @@ from ..protected_names import ProtectedName
 if TYPE_CHECKING:
     from .protected_paths import ProtectedPaths
 
+BACKGROUND_SECONDS = 10.0
+"""Seconds that the files of an approved command in the background stay as they were shown: programs read them then."""
 _lock = threading.Lock()
 _running: WeakValueDictionary[int, ProtectedPaths] = WeakValueDictionary()  # without those whose start failed
 _ended: WeakValueDictionary[int, ProtectedPaths] = WeakValueDictionary()  # whose changes are looked at
@@ -28,11 +32,13 @@ _own: ContextVar[KeptAsShown | None] = ContextVar("own", default=None)
 
 class KeptAsShown:
     """What a command runs or sends that a person approved as it was shown: other commands that begin, and file tools,
-    must not change it until `release`, or until nothing refers to this. The command itself may."""
+    must not change it until `release`, until nothing refers to this, or until the time that `in_background` sets. The
+    command itself may."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         reason = "a command that a person approved as it was shown has not ended, and runs or sends it"
         self.files = tuple(HostFile(path, reason) for path in paths)
+        self.until = math.inf  # of time.monotonic()
         with _lock:
             _shown[id(self)] = self
 
@@ -40,6 +46,10 @@ class KeptAsShown:
         """Let others change it: the command has ended."""
         with _lock:
             _shown.pop(id(self), None)
+
+    def in_background(self) -> None:
+        """Let others change it BACKGROUND_SECONDS from now: a server runs for hours, while its files are worked on."""
+        self.until = time.monotonic() + BACKGROUND_SECONDS
 
     @contextlib.contextmanager
     def of_own(self) -> Generator[None]:
@@ -54,7 +64,7 @@ class KeptAsShown:
 def shown_now(root: str) -> Iterator[HostFile]:
     """Yield what is kept in a folder as a person saw it, by other commands than this one."""
     with _lock:
-        kept = [each for each in _shown.values() if each is not _own.get()]
+        kept = [each for each in _shown.values() if each is not _own.get() and each.until > time.monotonic()]
     files = dict.fromkeys(file for each in kept for file in each.files)
     yield from (file for file in files if file.path != root and beneath(file.path, root))
 
