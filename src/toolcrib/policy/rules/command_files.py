@@ -57,22 +57,23 @@ def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, 
                 found = (each.rule, "maybe")
         if found is not None or "read" not in each.access:
             continue
-        if _is_stored(call, each.files) or any(each.files.refuses(file) for file in _named(call)):
+        named = (Touched(file, reads=True, below=False) for file in _named(call))
+        if _is_stored(call, each.files) or any(_meets(each.files, one) != "no" for one in named):
             found = (each.rule, "maybe")
     return found
 
 
 def _named(call: JudgedCall) -> Iterator[File]:
-    """Yield what the words of programs name that run code or are not known: they may read it."""
+    """Yield what the words of programs name that do more than is known of their files: they may read it."""
     from ..shell.effects import effects_of
+    from ..shell.kinds import PATH_KINDS
 
     for command in call.script.commands:
-        runs = command.name in (".", "source") or any(
-            each.kind in ("unknown", "execute") for each in effects_of(command)
-        )
+        runs = command.name in (".", "source") or any(each.kind not in PATH_KINDS for each in effects_of(command))
         for word in command.args if runs else ():
-            if word.text and word.text[0] != "-":
-                yield file_at(word.text, command.cwd or call.cwd, "read", by_command=True)
+            for text in _SIGNS.split(word.text or ""):
+                if text and text[0] != "-":
+                    yield file_at(text, command.cwd or call.cwd, "read", by_command=True)
 
 
 def _is_stored(call: JudgedCall, pattern: FilePattern) -> bool:
@@ -125,6 +126,7 @@ def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:
     yield known.rpartition("/")[0] or ("/" if known.startswith("/") else "."), True
 
 
+_SIGNS = lazy_regex(r"[@=:,]")  # `@x`, `name=x`, `file:x,option`
 _GLOBBED = lazy_regex(r"[*?\[]")
 _QUOTED = lazy_regex(r"\\(.)", re.DOTALL)
 

@@ -120,7 +120,12 @@ def _maybe(word: Word) -> Iterator[Effect]:
     if PATHISH.match(word.start) or (text is None and word.glob):
         yield Effect("read", word)
         return
-    for name in (text, text.partition(":")[2]) if text is not None else ():
+    yield from _secret_in(text or "", "@", ":")
+
+
+def _secret_in(text: str, *signs: str) -> Iterator[Effect]:
+    """Yield the secret that a text names as a whole, or after one of the signs by which programs mean a file (`@x`)."""
+    for name in (text, *(text.partition(sign)[2] for sign in signs)):
         if name and sensitive_by(name) is not None:
             yield Effect("read", literal(name))
             return
@@ -175,6 +180,11 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
         yield Effect("network" if ":" in before_slash else here, word)
     elif role in ("host", "url"):
         yield from _of_address(word)
+        if role == "url" and "/" not in (word.text or "").partition("@")[0]:
+            yield from _secret_in(word.text or "", "@")
+    elif role == "network":
+        yield Effect(role, word)
+        yield from _maybe(word)
     elif role == "program":
         yield from of_program_word(word)
     elif role == "exec":

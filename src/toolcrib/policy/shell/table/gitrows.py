@@ -69,7 +69,8 @@ git > push | text* | --upload-pack= --receive-pack= --exec= -o= -u!protected --s
   --force!discard --force-with-lease!discard --mirror!discard --delete!discard -d!discard | options@git_transfer
 git > clone | text* | --upload-pack= -u= -c= --config= --template=exec -b= --branch= --origin= --depth= -j= \
   --reference=list --separate-git-dir=write | options@git_transfer
-git > svn p4 send-email imap-send daemon http-backend instaweb request-pull lfs | text* | | network
+git > svn p4 imap-send daemon http-backend instaweb request-pull lfs | text* | | network
+git > send-email | maybe* | | network
 git > credential credential-store credential-cache | text* | | secret
 git > init | create | --template=exec --separate-git-dir=write -b= | change
 git > update-ref prune read-tree checkout-index | text* | | discard

@@ -128,7 +128,7 @@ gh glab hub aws gcloud gsutil az kubectl oc helm doctl heroku flyctl fly vercel 
   k3s k9s nomad consul serverless sls cdk sam railway supabase linode-cli hcloud oci ibmcloud salt puppet chef psql \
   mysql mariadb mongosh mongo redis-cli clickhouse-client cqlsh influx mysqldump pg_dump pg_dumpall pg_restore \
   mongodump sqlcmd | maybe* | | network
-docker podman | text* | -H=host --host=host -c= --context= -l= --log-level= -Dv | container
+docker podman | maybe* | -H=host --host=host -c= --context= -l= --log-level= -Dv | container
 docker podman > run create exec build buildx cp container save export load import | text* | -v=volume --volume=volume \
   --mount=mount-option --privileged!escape --cap-add=!escape --device=!escape --device-cgroup-rule=!escape \
   --pid=hostspace --ipc=hostspace --userns=hostspace --uts=hostspace --cgroupns=hostspace --security-opt=security \

@@ -78,6 +78,8 @@ def socat(call: SortedWords) -> Iterator[Effect]:
         text = "".join(part or "" for part in word.parts)
         if re.match(r"(?:exec|system|shell)\b", text, re.IGNORECASE):
             yield Effect("reverse-shell", word)
+        elif opened := re.match(r"(?:file|g?open|create?):([^,]*)", text, re.IGNORECASE):
+            yield Effect("read", Word((opened[1],), word.source))
     yield Effect("network")
 
 
