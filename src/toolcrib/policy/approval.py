@@ -184,11 +184,12 @@ class ApprovalService:
         replaced = request.tool.definition is not None and request.tool.definition.replaced
         if other or replaced:
             await self._take_back(asked.id)
-            what = "its server changed what it says of this tool" if replaced else "files changed"
-            text = (
-                f"{request.tool.name} was not run: {what} while the question was open, so it would do something "
-                "else than was shown. Call it again: it asks about what it would do now."
+            what = (
+                "its server changed what it says of this tool while the question was open"
+                if replaced
+                else "files changed while the question was open, or a command began that can change them"
             )
+            text = f"{request.tool.name} was not run: {what}. Call it again: it asks about what it would do now."
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
         grant = await self._grant(asked.id, decision, request, asked.hosts, asked.preview)
         if grant is None:
