@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.boundary import named_by_agents as named_by_agents_module
 from toolcrib.boundary.named_by_agents import named_by_agents
+from toolcrib.core.errors import ConfigError
 from toolcrib.policy.requests import ApprovalRequest, Decision
 
 HOOK = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "%s"}]}]}}'
@@ -155,6 +157,20 @@ def test_hostile_settings_hold_up_nothing(tmp_path: Path, text: str) -> None:
     """A pattern that is not of one pass takes minutes for these."""
     put(tmp_path / ".mcp.json", text)
     assert len(named(tmp_path)) <= 2
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MAX_NAMED", 2), ("_MAX_SEEN", 12)])
+def test_settings_that_name_too_much_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """A repository may have thousands of such files: each command took minutes, and gigabytes."""
+    folders = [str(tmp_path / name) for name in "abc"]
+    for folder in folders:
+        put(Path(folder, ".mcp.json"), SERVER % ("./x", '"y.py"'))
+    assert len(named_by_agents(str(tmp_path), folders)) == 9
+    monkeypatch.setattr(named_by_agents_module, limit, most)
+    with pytest.raises(ConfigError, match="name too much for agents and shells to run"):
+        named_by_agents(str(tmp_path), folders)
 
 
 def test_settings_that_are_no_plain_file(tmp_path: Path) -> None:

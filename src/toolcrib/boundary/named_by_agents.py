@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..core.errors import ConfigError
 from ..core.text import lazy_regex
 from .descriptors import unreadable
 from .git_index import read_while_same
@@ -27,6 +28,8 @@ from .scripts import SCRIPTS, path_in
 _MAX_BYTES = 1 << 18  # of one file
 _MAX_WORDS = 1_000
 _MAX_FILES = 50  # of one folder with settings
+_MAX_NAMED = 10_000  # files that all settings of a workspace together name
+_MAX_SEEN = 100_000  # their words, each from every folder that it is seen from
 _MAX_FOLDERS = 10  # that commands name: their other words may be seen from there
 _SHELL = (".envrc", *SHELL_STARTS)
 _ENDS = (".json", ".jsonc", ".toml", *_SHELL)
@@ -62,9 +65,11 @@ _QUOTED = lazy_regex(r"""["']([^"'\n]+)["']""")
 
 def named_by_agents(root: str, folders: Iterable[str]) -> list[HostFile]:
     """Return the files beneath `root` (its real path) that a command in the settings in one of these folders, or above
-    it, names. What is not there yet counts, too, if it is written as the path of a script."""
+    it, names. What is not there yet counts, too, if it is written as the path of a script. Raises ConfigError if they
+    name too much to look at."""
     found: dict[str, HostFile] = {}
     seen: set[str] = set()
+    words_seen = 0
     for folder in folders:
         while folder not in seen:
             seen.add(folder)
@@ -74,9 +79,16 @@ def named_by_agents(root: str, folders: Iterable[str]) -> list[HostFile]:
                 agent = parts[parts[0] == "config"]
                 who = _CALLED.get(agent, agent.capitalize())
                 why = f"{who} runs it outside the sandbox, as you ({os.path.relpath(settings, root)} names it)"
-                for path in both_names(_files(_read(_words, settings), bases, root)):
+                words = _read(_words, settings)
+                for path in both_names(_files(words, bases, root)):
                     if beneath(path, root) and protected_by(path[len(root) :]) is None:
                         found.setdefault(path, HostFile(path, why))
+                words_seen += len(words) * len(bases)
+                if len(found) > _MAX_NAMED or words_seen > _MAX_SEEN:
+                    raise ConfigError(
+                        f"{settings} and other settings name too much for agents and shells to run, so what they run "
+                        "is not known; shorten them"
+                    )
             folder = os.path.dirname(folder)
     return list(found.values())
 
