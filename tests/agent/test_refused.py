@@ -32,6 +32,7 @@ from toolcrib.agent.history import (
 from toolcrib.agent.model import ModelError, ModelRequest, TextDelta, ToolDefinition, Wire
 from toolcrib.agent.wires.chat_completions import ChatWire
 from toolcrib.agent.wires.messages import MessagesWire
+from toolcrib.agent.wires.provider_errors import error_of
 from toolcrib.agent.wires.quirks import quirks_of
 from toolcrib.agent.wires.responses import ResponsesWire
 
@@ -398,3 +399,9 @@ async def test_a_text_about_calls_is_a_text() -> None:
     for text in ("It writes `<tool_call>` before `</tool_call>`, then waits.", "```\n<function=a></function>\n```"):
         async with provider(Answer(text_reply("chat", text))) as server:
             assert (await ask(model(server)))[-1].turn.text == text  # type: ignore[union-attr]
+
+
+def test_an_error_about_a_schema_says_how_to_find_the_tool() -> None:
+    said = "tools.5.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+    error = error_of(400, json.dumps({"error": {"type": "invalid_request_error", "message": said}}), {}, "m at u")
+    assert said in str(error) and "`toolcrib lint` names the tools" in str(error)

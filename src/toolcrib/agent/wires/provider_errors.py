@@ -27,6 +27,8 @@ def error_of(status: int, body: str, headers: Mapping[str, str], where: str, key
     kind = kind_of(status, f"{code} {message}".lower())
     text = f"{where} answered {status}: {clip(message or 'no reason given', 500)}"
     advice = _HELP.get(kind, "").replace("the key of this provider", key or "the key of this provider")
+    if kind == "refused" and "schema" in message:
+        advice = _SCHEMA
     return ModelError(text + advice, kind, status=status, retry_after=_retry_after(headers))
 
 
@@ -63,6 +65,13 @@ _HELP: dict[ModelErrorKind, str] = {
     "context": ". Set agent.context_window to the model's window, or use a model with a larger one.",
     "missing": ". Check the model's name (--model) and the address of its server.",
 }
+
+
+_SCHEMA = (
+    ". `toolcrib lint` names the tools whose schemas a provider refuses; one of an MCP server can be left out with "
+    "mcp_servers.NAME.disabled_tools."
+)
+"""The advice where a server refuses a tool: it then refuses every request that offers the tool."""
 
 
 def _said(body: str) -> tuple[str, str]:
