@@ -55,6 +55,7 @@ CASES = [  # the file, its text, by whom that is run, and what it names
         "tools/quoted",
     ),
     (".envrc", "dotenv_if_exists\n", "direnv", ".env"),
+    (".envrc", 'use_devenv; eval "$(devbox generate direnv)"\n', "direnv", "devenv.nix", "devenv.yaml", "devbox.json"),
     ("mise.toml", '[env]\n_.source = "./e.sh"\n[hooks]\nenter = "python3 x.py"\n', "mise", "e.sh", "x.py"),
     ("mise/config.toml", "_.file = ['.env', {path = '{{config_root}}/v'}]\n_.path = 'bin'\n", "mise", ".env", "v"),
     ("mise.local.toml", """env_file = ".env"\nA = "{{ exec(command='./x') }}"\n""", "mise", ".env", "x"),

@@ -25,6 +25,7 @@ from toolcrib.cli.install.clients import CLIENTS
         ("sub/.hg/hgrc", ".hg/hgrc"),
         (".hg/sharedpath", ".hg/sharedpath"),
         (".sl/sharedpath", ".sl/sharedpath"),
+        (".git/glab-cli/config.yml", ".git/glab-cli"),
         ("sub/.rdbgrc", ".rdbgrc"),
         (".hg/hgrc-not-shared", ".hg/hgrc-not-shared"),
         ("sub/.jj/workspace-config.toml", ".jj/workspace-config.toml"),

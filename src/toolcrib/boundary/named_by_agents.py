@@ -49,12 +49,12 @@ _SOURCED = lazy_regex(
     r"""(?:(?<!\S)\.|\bsource(?:_env(?:_if_exists)?)?)[ \t]+["']?([^\s;&|<>()"'`$-][^\s;&|<>()"'`$]*)"""
 )
 _DOTENV = lazy_regex(r"""\bdotenv(?:_if_exists)?\b[ \t]*["']?([^\s;&|<>()"'`$]*)""")  # variables can run code
-_USED = lazy_regex(r"\buse(?:[ \t]+|_)(flake|nix|devenv)\b")
-_OF_NIX = {
-    "flake": ("./flake.nix", "./flake.lock"),
-    "nix": ("./shell.nix", "./default.nix"),
-    "devenv": ("./devenv.nix", "./devenv.yaml"),
-}
+_NIX = ("./shell.nix", "./default.nix")
+_OF_TOOL = {  # what a tool that makes an environment reads in the folder: `use flake`, `eval "$(devbox …)"`
+    "flake": ("./flake.nix", "./flake.lock"), "nix": _NIX, "lorri": _NIX, "devenv": ("./devenv.nix", "./devenv.yaml"),
+    "devbox": ("./devbox.json",), "flox": ("./.flox/env/manifest.toml",), "pixi": ("./pixi.toml",),
+    "guix": ("./guix.scm", "./manifest.scm"),
+}  # fmt: skip
 _COMMENT = lazy_regex(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _OF_MISE = lazy_regex(r"\b(?:_\.|mise\.|env_)file[ \t]*=[ \t]*(\[[^\[\]]*\]|[^\n]*)")  # with variables, too
 _HOME = lazy_regex(r"\$\{HOME\}|\$HOME\b")
@@ -129,7 +129,7 @@ def _words(path: str, *_state: int) -> tuple[str, ...]:
         read = (  # an environment may be made anew
             word if word[0] in "/~" or word.endswith("/activate") else f"./{word}" for word in sourced
         )
-        used = (name for kind in _USED.findall(text) for name in _OF_NIX[kind])
+        used = (name for word in words for name in _OF_TOOL.get(word.removeprefix("use_"), ()))
         return tuple(dict.fromkeys(word for word in (*read, *used, *scripts, *ours) if len(word) < 4096))[:_MAX_WORDS]
     whole = text_of(path, _MAX_BYTES)
     for word in (word for named in _OF_MISE.findall(whole) for word in _QUOTED.findall(_plain(named))):

@@ -51,7 +51,7 @@ _BY_REASON = (
     (_NAMED, (".hg/hgrc", ".hg/hgrc-not-shared", ".hgrc", ".config/hg", ".pijul/config", "_darcs/prefs/defaults")),
     (_NAMED, (".jj/repo/config.toml", ".jj/workspace-config.toml", ".jjconfig.toml", ".config/jj")),
     (_NAMED, ("_MTN/monotonerc", ".p4config", ".mrconfig", ".repo/repo")),
-    (_NAMED, (".git/lazygit.yml", ".lazygit.yml", ".sl/config", ".git/sl/config", ".git/gbp.conf")),
+    (_NAMED, (".git/lazygit.yml", ".lazygit.yml", ".git/glab-cli", ".sl/config", ".git/sl/config", ".git/gbp.conf")),
     ("Jujutsu runs git in it", (".jj/repo/store/git/config", ".jj/repo/store/git/hooks")),
     ("Mercurial or Sapling reads settings from the folder that it names", (".hg/sharedpath", ".sl/sharedpath")),
     (_AGENT, (".mcp.json", ".claude", ".codex", ".cursor/mcp.json", ".cursor/hooks.json", ".clinerules/hooks")),
