@@ -706,6 +706,20 @@ async def test_a_yes_for_the_session_to_a_command_is_none_to_what_it_does_when_a
     assert asked == ["it removes first", "it removes other"]
 
 
+@pytest.mark.parametrize("after", ["", "y" * 400])
+async def test_a_yes_is_none_to_a_reason_that_differs_where_it_is_shortened(world, after):
+    """A path may be as long as a model likes; where it leads comes after it."""
+    link = {"to": f"{'x' * 400} first{after}"}
+    here = world()
+    here.registry.register(behind_a_link(link))
+    asked = await here.registry.execute("remove", {}, ToolContext())
+    row = here.store.get(asked.meta["approval_id"])
+    assert len(row["reason"]) <= MAX_LINE and (after or " first (shortened, hash " in row["reason"])
+    here.store.resolve(row["id"], True, approver="test")
+    link["to"] = f"{'x' * 400} other{after}"
+    assert (await here.registry.execute("remove", {}, ToolContext())).error_kind == "pending"
+
+
 async def test_a_stored_yes_is_none_to_another_reason(world):
     link = {"to": "first"}
     here = world()

@@ -30,7 +30,7 @@ from ..record.approvals import Approvals
 from ..record.rows import ApprovalRow, NewApproval
 from . import requests
 from .callers import caller_of, holder_of, is_same_asker, serves, this_process
-from .preview import MEANWHILE, cut_line, preview_of
+from .preview import MEANWHILE, cut_line, cut_reason, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Question, Remember, Scope, denial
 from .session_approvals import SessionApprovals, about_edited, what_is_covered
 from .shell.kinds import RULE_FETCH
@@ -275,7 +275,7 @@ class ApprovalService:
         labels = (question.asked_by or "").startswith("labels:")
         if decision.arguments is not None or labels or row["asked_by"] != question.asked_by:
             return False
-        return cut_line(self.redact(await self._with_notice(request, question.reason))) != row["reason"]
+        return cut_reason(self.redact(await self._with_notice(request, question.reason))) != row["reason"]
 
     async def _take_back(self, request_id: str) -> None:
         why = "what it would do has changed since it was shown"
@@ -320,7 +320,7 @@ class ApprovalService:
         scopes = self._scopes(request, line, question.asked_by, readable=shown == line)
         if shown != line and tool.category != ToolCategory.SHELL:
             shown = ""  # no person could read such a rule; for a command, its beginning identifies it
-        reason, job = cut_line(question.reason), ctx.metadata.get(FOR_JOB)
+        reason, job = cut_reason(question.reason), ctx.metadata.get(FOR_JOB)
         asked = ApprovalRequest(
             ident, request.call_id, tool.name, str(tool.category), request.arguments, preview,
             reason if job is None else f"{reason}; it is a call of the job {job}", shown, request.digest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -89,6 +90,17 @@ def fit(text: str, limit: int, where: str = "") -> str:
 def cut_line(text: str) -> str:
     """Return one line of at most MAX_LINE characters, so that a model's text in it cannot look like our own lines."""
     return clip(plain_line(text), MAX_LINE)
+
+
+def cut_reason(text: str) -> str:
+    """Return one line of at most MAX_LINE characters: of a longer text the beginning and the end, and a hash of all of
+    it, because a yes is bound to this line."""
+    line = plain_line(text)
+    if len(line) <= MAX_LINE:
+        return line
+    mark = f" (shortened, hash {sha256(line.encode('utf-8', 'surrogatepass')).hexdigest()[:16]})"
+    half = (MAX_LINE - len(mark)) // 2 - 1
+    return f"{line[:half]}…{line[-half:]}{mark}"
 
 
 def addresses(arguments: Mapping[str, Any]) -> list[str]:
