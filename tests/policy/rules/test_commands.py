@@ -202,6 +202,11 @@ def test_a_refusal_leaves_other_commands_alone(command):
         ("git p", "git push *", "maybe"),  # perhaps an alias in the repository's settings
         ("git -C dir p", "git push *", "maybe"),
         ("git-push origin", "git push *", "yes"),
+        ("cat <<< 'git push' | sh", "git push *", "yes"),
+        ("tee a <<< 'git push' | cat | bash", "git push *", "yes"),
+        ("=git push", "git push *", "yes"),  # in zsh
+        ("timeout 5 =git push", "git push *", "yes"),
+        ("x==git; $x push", "git push *", "yes"),
         ("/usr/lib/git-core/git-push", "git push *", "yes"),
         ("git submodule foreach git push", "git push *", "yes"),
         ("git submodule foreach --recursive 'git push; ls'", "git push *", "yes"),

@@ -311,13 +311,14 @@ def _spellings(command: Command) -> Iterator[tuple[Word, ...]]:
 
 
 def _plain(program: Word) -> Word:
-    """Return a program without its folder; a part of its name may be unknown (`/usr/bin/r?`, `$DIR/rm`)."""
+    """Return a program without its folder; a part of its name may be unknown (`/usr/bin/r?`, `$DIR/rm`). zsh looks for
+    `=rm` in the folders of PATH."""
     from ..shell.parts import Word
 
     for at in range(len(program.parts) - 1, -1, -1):
         part = program.parts[at]
-        if part is not None and "/" in part:
-            name = (part.rpartition("/")[2], *program.parts[at + 1 :])
+        if part is not None and ("/" in part or (part[:1] == "=" and not at)):
+            name = (part.rpartition("/")[2].removeprefix("="), *program.parts[at + 1 :])
             return Word(name, glob=program.glob, many=program.many)
     return program
 

@@ -75,7 +75,7 @@ def produced(reader: ScriptWalk, node: Node, found: tuple[Command, ...]) -> str 
         ]
         return None if None in texts else "".join(text for text in texts if text is not None)
     last = node.commands[-1] if isinstance(node, PipedCommands) else node
-    if not isinstance(last, Simple) or not found or not last.words or (last.redirects and not last.redirects[0].body):
+    if not isinstance(last, Simple) or not found or not last.words:
         return None
     command = found[-1]
     if command.via != reader.via or command.source != last.source or (command.name or "") in reader.state.functions:
