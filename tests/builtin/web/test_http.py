@@ -134,6 +134,17 @@ async def test_dangerous_headers_are_left_out_and_named(web):
     assert got["content-length"] == "1"
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["X-Forwarded-User", "X-HTTP-Method-Override", "X-Original-URL", "X_Forwarded_For", "X_Api_Key", "Content_Length"],
+)
+async def test_a_header_that_forges_another_request_is_left_out(web, name):
+    site = web.page("ok", "text/plain")
+    output = await send(web, site.url(name="api.example"), headers={name: "admin"})
+    assert "admin" not in site.asked[0].headers.values()
+    assert f"headers left out: {name}" in output.for_llm
+
+
 @pytest.mark.parametrize("headers", [{"A": "x\r\nEvil: y"}, {"A": "é"}, {"A\n": "x"}, {"": "x"}, {"A B": "x"},
                                      {f"h{n}": "x" for n in range(51)}])  # fmt: skip
 async def test_headers_that_are_none(web, headers):

@@ -34,8 +34,10 @@ OURS = frozenset(
 )  # fmt: skip
 # Headers that authenticate the sender. Only a granted secret may set them.
 CREDENTIALS = frozenset({"authorization", "cookie", "set-cookie", "x-api-key", "api-key", "x-auth-token"})
-# Headers that name the origin of the request. Servers behind a proxy believe them.
-FORGERIES = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"})
+# Headers that name the sender, or another method or address than the request's. Servers behind a proxy believe them.
+FORGERIES = lazy_regex(
+    r"forwarded|via|x-forwarded-.*|x-real-ip|x-original-url|x-rewrite-url|x-http-method|x-(http-)?method-override"
+)
 
 _NAME = lazy_regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _VALUE = lazy_regex(r"[\t\x20-\x7e]*")
@@ -113,9 +115,9 @@ class HttpRequestTool:
         for name, value in given.items():
             if not _NAME.fullmatch(name):
                 raise ToolError(f"{name[:100]!a} is not a header name")
-            low = name.lower()
+            low = name.lower().replace("_", "-")  # CGI and WSGI read them as one
             secret = _SECRET.search(value) is not None
-            if low in OURS or low in FORGERIES or (low in CREDENTIALS and not secret):
+            if low in OURS or FORGERIES.fullmatch(low) or (low in CREDENTIALS and not secret):
                 left_out.append(name)
                 continue
             whole = await self._outgoing.with_secrets(value, "http_request") if secret else value
