@@ -56,7 +56,6 @@ def beyond_command(command: Command, place: CommandPlace) -> str | None:
     """Return what a git command would do because of its repository, that its words do not say; None if nothing."""
     roots = (place.workspace, *place.writable, *place.readable)
     pending = [real_path(folder) for folder in _folders(command, place)]
-    _, *trees = map(real_path, _folders(command, place, ("--work-tree",)))
     for number, folder in enumerate(pending):  # it grows
         for top, git in _repositories_of(folder):
             try:
@@ -65,8 +64,7 @@ def beyond_command(command: Command, place: CommandPlace) -> str | None:
                 return f"works in a repository that cannot be judged: {error}"
             if asked is not None:
                 return asked.replace(f"{place.workspace}/", "")
-            for each in (tree, *trees):
-                pending += [inner for inner in linked_folders(each, git) if inner not in pending]
+            pending += [each for each in linked_folders(tree, git) if each not in pending]
             if number > _MAX_MODULES or names_anything(tree) or is_too_large(git):
                 return f"works in one of many repositories that {os.path.relpath(git, place.workspace)} names"
     return None
@@ -196,15 +194,14 @@ def _placed(command: Command) -> Iterator[tuple[str, str | None]]:
             yield name, next((each.text for each in words), "")
 
 
-def _folders(command: Command, place: CommandPlace, options: tuple[str, ...] = _PLACES) -> Iterator[str]:
-    """Yield the folder in which git works, and those that options name: it looks for its repository from there. They
-    are not normalised: git follows links first."""
+def _folders(command: Command, place: CommandPlace) -> Iterator[str]:
+    """Yield the folders from which git looks for its repository. They are not normalised: git follows links first."""
     at = command.cwd or place.cwd
     given = list(_placed(command))
     for name, value in given:
         at = os.path.join(at, value or "") if name == "-C" else at
     yield at
-    yield from (os.path.join(at, value or "") for name, value in given if name in options)
+    yield from (os.path.join(at, value or "") for name, value in given if name in _PLACES)
 
 
 def _repositories_of(folder: str) -> Iterator[tuple[str, str]]:

@@ -246,7 +246,7 @@ def git_grep(call: SortedWords) -> Iterator[Effect]:
 
 
 GLOBAL = (
-    "-C=list* -c=text* --config-env=text* --git-dir=exec --work-tree=list --exec-path=program --namespace= "
+    "-C=list* -c=text* --config-env=text* --git-dir=exec --work-tree=named --exec-path=program --namespace= "
     "-pPv --paginate --no-pager --literal-pathspecs --no-optional-locks --no-replace-objects --version "
     "--html-path --man-path --info-path"
 )
