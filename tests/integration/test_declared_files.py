@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.config.settings import Mode
 from toolcrib.policy.requests import ApprovalRequest, Decision
 
 API = {
@@ -120,3 +121,25 @@ async def test_a_tool_changes_no_rules_and_no_trust_that_a_link_keeps_in_the_wor
         await box.call("exec", {"command": "mv dotfiles away"})
     assert (file.read_text() if file.exists() else None) == before
     assert ground.asked and "Toolcrib trusts these settings" in ground.asked[0]
+
+
+@pytest.mark.parametrize("mode", ["assistant", "autonomous"])
+async def test_input_for_a_command_that_may_change_what_the_host_runs_asks(tmp_path: Path, mode: Mode) -> None:
+    """A yes lets one command change it; what it is given later was not in the question."""
+    ground, asked = Ground(tmp_path), list[str]()
+    (ground.ws / "srv").mkdir()
+    server = ground.ws / "srv" / "server.py"
+    server.write_text("# mine\n")
+    (ground.ws / "evil.py").write_text("open('srv/server.py', 'w').write('evil')")
+    ground.config.write_text('[mcp_servers.s]\ncommand = "python3"\nargs = ["srv/server.py"]\n')
+
+    async def only_the_first(request: ApprovalRequest) -> bool:
+        asked.append(request.reason)
+        return len(asked) == 1
+
+    async with Toolbox.open(workspace=ground.ws, config=ground.config, approve=only_the_first, mode=mode) as box:
+        start = {"command": "touch srv/server.py; bash", "background": True, "interactive": True}
+        session = (await box.call("exec", start)).meta["session_id"]
+        given = {"action": "write", "session_id": session, "input": "python3 evil.py\n", "wait": 2}
+        assert (await box.call("exec_session", given)).error_kind == "denied"
+    assert server.read_text() == "# mine\n" and len(asked) == 2

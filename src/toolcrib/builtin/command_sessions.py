@@ -42,6 +42,8 @@ class CommandSession:
     """How to ask for more than the wall around it lets it do."""
     opened: bool = False
     """Whether hosts were opened to it."""
+    lifted: bool = False
+    """Whether a yes let it change what the host runs: its input asks in every mode."""
     brings_in: bool = False
     """Whether what it prints may come from the network, by its command or its input."""
     inputs: int = 0

@@ -159,7 +159,7 @@ class ShellTools:
                     layered = prepared.layer is not None
                     session = CommandSession(
                         ctx.session_id, command, where if isinstance(where, str) else str(self._workspace.root),
-                        process, look_over, layered, hint_at_more(prepared), bool(ctx.hosts),
+                        process, look_over, layered, hint_at_more(prepared), bool(ctx.hosts), lift is not None,
                         self._judged.brings_in(command), read_only=prepared.read_only, caller=who,
                     )  # fmt: skip
                     self.sessions.add(session)
@@ -381,10 +381,14 @@ class ShellTools:
                 return Judgement("deny", reason, "shell:pieces")
             found = self._judged.judge(str(typed), session.cwd, bare=bool(ctx.metadata.get("bare")), typed=True)
             if found.verdict != "allow":
-                return replace(found, wall=_wall_of(session), unknown=not session.opened) if found.unknown else found
+                if found.unknown:
+                    found = replace(found, wall=_wall_of(session), unknown=not (session.opened or session.lifted))
+                return replace(found, insists=found.insists or session.lifted)
         reason = "what a command does with its input cannot be known"
+        lifted = session is not None and session.lifted
         opened = session is not None and session.opened  # then the sandbox is no answer: it has a network
-        return Judgement("ask", reason, "shell:unknown", unknown=not opened, wall=_wall_of(session))
+        unknown = not (opened or lifted)
+        return Judgement("ask", reason, "shell:unknown", unknown=unknown, wall=_wall_of(session), insists=lifted)
 
     def _time_limit(self, args: Mapping[str, Any]) -> float:
         effects = self._runner.effects
