@@ -281,6 +281,19 @@ async def test_a_change_by_others_is_reported(room):
     assert "had changed since it was last read" in await room.ok("write_file", path="f", content="three")
 
 
+async def test_replacing_more_than_undo_keeps_is_asked_about_and_can_be_undone(room):
+    with room.put("large", "mine").open("r+b") as file:
+        file.truncate(3 << 30)
+    assert room.judge("write_file", path="large", content="x") == "ask"
+    assert room.judge("delete_file", path="large") == "ask"
+    for name, more in (("write_file", {"content": "x"}), ("delete_file", {})):
+        await room.ok(name, path="large", **more)
+        undo(room.journal)
+        assert (room.root / "large").stat().st_size == 3 << 30
+        with (room.root / "large").open("rb") as file:
+            assert file.read(4) == b"mine"
+
+
 async def test_what_is_asked_about(room):
     room.put(".env", "KEY=1")
     room.put("hard", "x")

@@ -273,7 +273,8 @@ class FileTools(JournaledTools):
         return self._links.note(path, judge_path(self.ws, path))
 
     def _judge_write(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return judge_path(self.ws, str(args["path"]), read=False, write=True)
+        path = str(args["path"])
+        return judge_path(self.ws, path, read=False, write=True) or self._judge_size(path)
 
     def _preview_write(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         from .diffs import bounded_diff

@@ -12,13 +12,16 @@ from ..boundary.workspace_paths import Identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.recent import Recent
+from ..core.verdict import Judgement
 from ..record.journal import Journal
+from ..record.state import JOURNAL_QUOTA
 from .encoding import Encoding, detect
 from .explain import call_id_of, still_wanted
 
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
 
+RULE_LARGE = "path:large"
 MAX_EDIT = 100 * 2**20  # larger files are not loaded into memory for editing or previews
 MAX_DISGUISED = 8 * 2**20
 _MAX_SEEN = 4096  # files over all sessions; the least recently used are forgotten
@@ -89,6 +92,17 @@ class JournaledTools:
         trashed = self.journal.move_to_trash(path, call, tool, tool=tool, session_id=ctx.session_id)
         self.seen.forget(ctx.session_id, self.ws.relative(path))
         return trashed
+
+    def _judge_size(self, path: str) -> Judgement | None:
+        """Return a reason to ask before a file is replaced or deleted; None if undo keeps what it has."""
+        try:
+            size = self.ws.lstat(path).st_size
+        except OSError:
+            return None
+        if size <= JOURNAL_QUOTA:
+            return None
+        kept = f"more than the {JOURNAL_QUOTA:,} that undo keeps, so later changes remove it from there"
+        return Judgement("ask", f"{path} has {size:,} bytes: {kept}", RULE_LARGE)
 
     def _refuse_masks(self, current: str, new: str, shown: str) -> None:
         """Raise ToolError if a secret of the file would be overwritten with its mask."""

@@ -98,7 +98,8 @@ class Journal:
             self.images.forget(kept)
             raise
         self.table.done(number, undoes)
-        self.prune_sometimes(staged.before.st_size if staged.before is not None else 0)
+        if tool != "undo":  # it needs the contents that are left
+            self.prune_sometimes(staged.before.st_size if staged.before is not None else 0)
         return staged.identity
 
     def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> None:
@@ -160,7 +161,8 @@ class Journal:
                 remove_entry(target.parent)
                 raise
         self.table.done(number, undoes)
-        self.prune_sometimes(st.st_size)
+        if tool != "undo":
+            self.prune_sometimes(st.st_size)
         return target
 
     def trash_path(self, name: str) -> Path:

@@ -48,23 +48,26 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
 def _old_changes(
     folder: StateFolder, db: sqlite3.Connection, quota: int, max_age: float
 ) -> list[tuple[Removal, int | None, str]]:
-    """Return what is to be removed, the number of its change, and what holds its content ("" if nothing does)."""
+    """Return what is to be removed, the number of its change, and what holds its content ("" if nothing does). The
+    quota does not touch the newest call: its answer says how to take it back. What is larger than the quota alone goes
+    before older changes."""
     now = time.time()
     layers = {f"{COMMAND_PREFIX}{n}": (s, t) for n, s, t in folder_entries(folder.path / COMMAND_PREFIX)}
     sizes = {f"journal/{n}": s for n, s, _ in folder_entries(folder.journal) if not n.startswith("journal.db")}
     ages = {f"journal/{n}": t for n, _, t in folder_entries(folder.journal) if not n.startswith("journal.db")}
     for name, size, changed in folder_entries(folder.trash):
         sizes[f"trash/{name}"], ages[f"trash/{name}"] = size, changed
-    rows = db.execute("SELECT id, at, kept FROM change ORDER BY id").fetchall()
-    holders = [(number, at, _holder(kept)) for number, at, kept in rows]
+    rows = db.execute("SELECT id, at, kept, call_id FROM change ORDER BY id").fetchall()
+    holders = [(number, at, _holder(kept)) for number, at, kept, _ in rows]
+    newest = {number for number, _, _, call in rows if call == rows[-1][3]}
     for holder in {holder for _, _, holder in holders} & layers.keys():  # other layers wait for an answer
         sizes[holder], ages[holder] = layers[holder]
     holders = [(number, at, holder if holder in sizes else "") for number, at, holder in holders]  # only what is there
-    total = sum(sizes.values())
+    total = sum(sizes.values()) - sum(sizes[holder] for number, _, holder in holders if number in newest and holder)
     chosen: list[tuple[Removal, int | None, str]] = []
-    for number, at, holder in holders:
+    for number, at, holder in sorted(holders, key=lambda each: sizes.get(each[2], 0) <= quota):
         size = sizes.get(holder, 0)
-        if now - at <= max_age and (total <= quota or size == 0):
+        if now - at <= max_age and (total <= quota or size == 0 or number in newest):
             continue
         total -= size
         part = "trash" if holder.startswith("trash/") else "journal"

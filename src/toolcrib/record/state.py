@@ -161,7 +161,7 @@ def folder_entries(path: Path) -> Iterator[tuple[str, int, float]]:
             st = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue
-        size = _tree_size(entry.path) if stat.S_ISDIR(st.st_mode) else st.st_size
+        size = _tree_size(entry.path) if stat.S_ISDIR(st.st_mode) else _on_disk(st)
         yield entry.name, size, st.st_mtime
 
 
@@ -198,5 +198,10 @@ def _size(path: Path) -> int:
 
 def _tree_size(path: str) -> int:
     with contextlib.suppress(OSError), closing_fd(os.open(path, LISTED)) as fd:
-        return sum(st.st_size for _, _, st in all_below(fd) if not stat.S_ISDIR(st.st_mode))
+        return sum(_on_disk(st) for _, _, st in all_below(fd) if not stat.S_ISDIR(st.st_mode))
     return 0
+
+
+def _on_disk(st: os.stat_result) -> int:
+    """Return the bytes of a file that take room: not the holes, of which one file can have terabytes."""
+    return min(st.st_size, st.st_blocks * 512)
