@@ -166,6 +166,16 @@ def test_a_fifo_that_is_gone_comes_back(room: Room) -> None:
     assert (room.root / "replaced").read_text() == "x\n" and not (room.root / "gone").exists()
 
 
+def test_a_command_with_the_id_of_an_earlier_one_is_undone_alone(room: Room) -> None:
+    for name in ("first", "second"):
+        (room.root / name).write_text(name)
+        saved = room.saver.save()
+        (room.root / name).unlink()
+        told = room.saver.outcome(saved, CTX).undo
+    undo(room.journal, told.partition("`toolcrib undo ")[2].partition("`")[0])
+    assert (room.root / "second").exists() and not (room.root / "first").exists()
+
+
 def test_the_undo_history_keeps_its_limit_where_commands_rewrite_much(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from ..boundary.real_path import real_path
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
 from ..builtin.command_effects import CommandOutcome, EffectServices
+from ..builtin.explain import call_id_of
 from ..builtin.transcript import MAX_CHARACTERS
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError, ToolError
@@ -156,7 +157,7 @@ class LayeredCommands:
             return CommandOutcome([f"[what the command changed was discarded: {error.strerror or error}]"], undo="")
 
     def _keep(self, layer: CommandLayer, found: ChangeList, ctx: ToolContext, command: str) -> CommandOutcome:
-        call_id, session_id = ctx.call_id or "exec", ctx.session_id
+        call_id, session_id = call_id_of(ctx, self.journal), ctx.session_id
         told = self.told(found, layer, call_id) if self.needs_review() else "\n".join(paths(found, _FEW_PATHS))
         key = key_of(ctx, command)
         shown = self._services.redact(command) if self._services.redact is not None else command

@@ -27,6 +27,7 @@ from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
 from ..boundary.sandbox.protected_search import NOT_SEARCHED, is_last, looked, may_hold_names
 from ..builtin.command_effects import UNSEARCHED, CommandOutcome
+from ..builtin.explain import call_id_of
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
@@ -47,7 +48,6 @@ STALE_SECONDS = 3600.0
 _TOO_LARGE = "the workspace is too large to save it before each command"
 PATHS = ".paths"
 """Next to the copies: the files of the workspace before a command made it too large to save all of it."""
-
 CUT = ".unsearched"
 """Next to the copies: a search of the workspace has ended early, so a command may have made what it did not see."""
 
@@ -146,7 +146,7 @@ class FileSaver:
         gone = [path for path, key in keys.items() if now.keys.get(path) != key]
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
-        call = ctx.call_id or "exec"
+        call = call_id_of(ctx, self._journal)
         kept = size = folders = 0
         problem = saved.why
         looked: dict[str, str] = {}
