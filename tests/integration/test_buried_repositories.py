@@ -245,6 +245,22 @@ async def test_a_command_leaves_no_repository_that_a_git_status_of_the_person_en
     assert not ground.marker.exists(), done
 
 
+async def test_an_index_that_a_layer_changes_names_no_repository_that_is_hidden_below_it(ground: Ground) -> None:
+    """A command that wrote directly has left it in a folder that is not searched."""
+    folder = ground.ws / "__pycache__" / "p"
+    for each in (ground.ws, folder):
+        subprocess.run(["git", "init", "-q", str(each)], check=True)
+    commit = "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m x"
+    subprocess.run(["bash", "-c", commit], cwd=folder, check=True)
+    with (folder / ".git" / "config").open("a") as settings:
+        settings.write(f"[core]\nfsmonitor = {ground.program}\n")
+    async with ground.open("bubblewrap", effects="journal") as box:
+        done = await box.call("exec", {"command": "git add -f __pycache__/p"})
+    assert "__pycache__/p/.git/config moved to the trash" in done.for_llm
+    subprocess.run(["git", "status"], cwd=ground.ws, check=False, capture_output=True)
+    assert not ground.marker.exists()
+
+
 async def test_a_gitmodules_that_is_too_long_to_be_read_names_every_folder(ground: Ground) -> None:
     folder = ground.ws / "node_modules" / "p"
     folder.mkdir(parents=True)

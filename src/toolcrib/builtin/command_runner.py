@@ -369,7 +369,7 @@ class CommandRunner:
             outcome.notes.append(f"[what it made was not searched for what other programs run or trust: {error}]")
             found = []
         if prepared.layer is not None:  # the command did not make the new files outside the layer
-            found = [path for path in found if outcome.touches(path)]
+            found = [path for path in found if outcome.touches(path) or _is_entered(path, outcome)]
         forget = self._saver().forget if found and self._saver is not None else None
         moved = move_away(found, self.workspace, self._move_to_trash, ctx.call_id, forget)
         if replaced := [path for path in found if outcome.touches(path) and prepared.layer is None]:
@@ -380,3 +380,10 @@ class CommandRunner:
         if prepared.layer is not None:
             prepared.layer.protected = ()
         return outcome
+
+
+def _is_entered(path: str, outcome: CommandOutcome) -> bool:
+    """Return whether a path is of a repository below one whose index a command has changed: git may enter it now."""
+    return ".git" in Path(path).parts and any(
+        outcome.touches(str(above / ".git" / "index")) for above in Path(path).parents
+    )
