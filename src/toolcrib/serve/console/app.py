@@ -211,7 +211,7 @@ class ConsoleViews:
     async def tool(self, request: Request) -> Response:
         """Show a tool, after calling it as a form says."""
         sources = self._sources
-        session = f"{self._session}-{sha256(request.scope[PERSON].encode()).hexdigest()[:6]}"
+        session = f"{self._session}-{sha256(request.scope[PERSON].encode()).hexdigest()[:32]}"
         given, done = await self._done(request, call_tool, sources.open, session)
         output, said = (done, "") if isinstance(done, ToolOutput) else (None, done)
         return await self._shown(
