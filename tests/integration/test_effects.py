@@ -177,6 +177,19 @@ async def test_journal_applies_and_undo_covers_it(work: Path) -> None:
         assert (work / "a").read_text() == "before\n" and not (work / "b").exists()
 
 
+@pytest.mark.parametrize(
+    "how", ['mode = "autonomous"', '[approval]\npolicy = "always_allow"', '[rules]\nallow = ["Bash(rm *)"]']
+)
+async def test_undo_covers_a_deletion_that_nobody_was_asked_about(work: Path, how: str) -> None:
+    config = work.parent / "given.toml"
+    config.write_text(how)
+    async with Toolbox.open(workspace=work, config=config) as box:
+        output = await run(box, "rm -f a")
+        assert not (work / "a").exists() and "it deleted or changed 1 file" in output.for_llm
+        undo(box.journal)
+        assert (work / "a").read_text() == "before\n"
+
+
 async def test_journal_leaves_a_conflict_alone(work: Path) -> None:
     async with toolbox(work, "journal") as box:
         started = await run(box, "sleep 1.5; echo ours > a", background=True)

@@ -254,7 +254,7 @@ class CommandRunner:
         cut_off = sandbox.active and not sandbox.domains and not hosts
 
         saved = None
-        if wall == "workspace" and self.effects is None and self._saver is not None:
+        if wall in ("workspace", "all") and self.effects is None and self._saver is not None:
             saved = await shared_threads.run(self._saver().save)
 
         def wrapped() -> PreparedCommand:
