@@ -182,10 +182,9 @@ def entered(ground: Ground, settings: str) -> CommandPlace:
 def test_git_enters_what_a_former_commit_names_if_it_shows_submodules_as_differences(ground: Ground) -> None:
     place = entered(ground, "[diff]\n\texternal = {}\n")
     assert judge_command("git log -p", place).verdict == "allow"
-    subprocess.run(["git", "config", "diff.submodule", "log"], cwd=ground.ws, check=True)
-    assert judge_command("git log -p", place).verdict == "allow"
-    subprocess.run(["git", "config", "diff.submodule", "diff"], cwd=ground.ws, check=True)
-    assert "diff.submodule" in judge_command("git log -p", place).reason
+    for value, asks in (("short", False), ("log", True), ("diff", True)):
+        subprocess.run(["git", "config", "diff.submodule", value], cwd=ground.ws, check=True)
+        assert ("diff.submodule" in judge_command("git log -p", place).reason) == asks, value
     subprocess.run(["git", "log", "-p"], cwd=ground.ws, check=True, capture_output=True)
     assert ground.marker.exists()  # what the question is about
 

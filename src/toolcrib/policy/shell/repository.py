@@ -88,7 +88,7 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
         for each in entries(str(config)) if not own else ():
             if each.key in ("promisor", "partialclone", "partialclonefilter") and top != roots[0]:
                 return tree, f"would fetch what is missing there from the network ({each.key} in {config})"
-            if each.name == "diff.submodule" and each.value == "diff":
+            if each.name == "diff.submodule" and each.value != "short":  # also to fetch what is missing there
                 return tree, f"would run git in each repository that a commit names ({each.name} in {config})"
             if CHECKS_SIGNATURES.search(each.value) and each.section in ("pretty", "format", "branch", "tag"):
                 return tree, f"would check signatures, for which gpg reaches the network ({each.name} in {config})"
