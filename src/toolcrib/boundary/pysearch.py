@@ -86,12 +86,29 @@ def _read_rules(directory: int) -> list[_Rule] | None:
     return rules
 
 
+def _other_rules(folder: str) -> Iterator[str]:
+    """Yield the files with rules for all folders of a repository: its own, and the person's."""
+    from .git_settings import entries, repositories, shared
+
+    git = next(repositories(folder), ("", ""))[1]
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    yield f"{shared(git)}/info/exclude"
+    yield f"{config}/git/ignore"
+    for settings in (os.path.expanduser("~/.gitconfig"), f"{config}/git/config"):
+        yield from (os.path.expanduser(each.value) for each in entries(settings) if each.name == "core.excludesfile")
+
+
+def _excepts(path: str) -> bool:
+    """Return whether a file with rules excepts something from what is ignored, or is too long to know."""
+    from .own_files import beginning_of
+
+    text = beginning_of(path, _MAX_READ)
+    return len(text) == _MAX_READ or re.search(rb"^(?:\xef\xbb\xbf)?!", text, re.MULTILINE) is not None
+
+
 def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> bool:
     """Return whether ripgrep leaves a file out that lies below `root`: it, or a folder on the way, is hidden, or git
     ignores it, for certain. `hidden`: it searches hidden files, too; `named`: only hidden folders are left out."""
-    from .git_settings import repositories, shared
-    from .own_files import beginning_of
-
     above = path
     folders: list[str] = []
     while above != os.path.dirname(above):
@@ -100,11 +117,8 @@ def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> b
     if any(os.path.lexists(f"{each}/{name}") for each in folders for name in (".ignore", ".rgignore")):
         return False  # what these say comes before the rest
     tops = [at for at, each in enumerate(folders) if os.path.lexists(f"{each}/.git")]
-    git = next(repositories(folders[tops[-1]]), ("", ""))[1] if tops else ""
-    if git:
-        text = beginning_of(f"{shared(git)}/info/exclude", _MAX_READ)
-        if len(text) == _MAX_READ or re.search(rb"^(?:\xef\xbb\xbf)?!", text, re.MULTILINE):
-            return False  # what is excepted there is searched, hidden or not
+    if tops and any(map(_excepts, _other_rules(folders[tops[-1]]))):
+        return False  # what is excepted there is searched, hidden or not
     rules: list[tuple[str, list[_Rule]]] = []
     for each in folders[tops[-1] :] if tops else ():
         try:

@@ -121,7 +121,7 @@ def test_where_a_wall_leaves_secrets_out_nobody_is_asked(place: CommandPlace) ->
         assert rule("grep -rh '' .", replace(place, **walls)) == "allow"
 
 
-def test_what_ripgrep_leaves_out_does_not_count(place: CommandPlace) -> None:
+def test_what_ripgrep_leaves_out_does_not_count(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     root, ripgrep = Path(place.workspace), find_ripgrep()
     if ripgrep is None:
         pytest.skip("ripgrep is not installed")
@@ -178,6 +178,15 @@ def test_what_ripgrep_leaves_out_does_not_count(place: CommandPlace) -> None:
     agree(exactly=False)
     assert rule("rg x", place) == "shell:secrets-below"
     (root / ".git/info/exclude").unlink()
+    monkeypatch.setenv("HOME", str(root / "src"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root / "src"))
+    for name, text in (("git/ignore", "!.env\n"), ("ignored", "*.x\n!.env\n")):
+        (root / "src" / name).parent.mkdir(exist_ok=True)
+        (root / "src" / name).write_text(text)
+        (root / "src/.gitconfig").write_text("[core]\n\texcludesFile = ~/ignored\n" if name == "ignored" else "")
+        agree(exactly=False, most=1)
+        assert rule("rg x", place) == "shell:secrets-below", name
+        (root / "src" / name).unlink()
     (root / "src/.git").mkdir()  # a repository of its own, with rules of its own
     (root / "src/own.pem").touch()
     agree()
