@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from pathlib import Path
 
 from ..boundary.descriptors import closing_fd
 from .change_list import Op
 from .file_entry import Entry
 
-Aliases = dict[tuple[str, str], dict[str, str]]
-"""By root and path: one identity → the file with the same content. Identities are dev:ino:mtime:size."""
+Aliases = dict[tuple[str, str], dict[str, tuple[str, int]]]
+"""By root and path: one identity → the file with the same content, and when it was written (Unix time in ns).
+Identities are dev:ino:mtime:size."""
 
 
 def add_alias(path: Path, root: str, name: str, was: str, now: str) -> None:
@@ -20,7 +22,7 @@ def add_alias(path: Path, root: str, name: str, was: str, now: str) -> None:
     where there are no layers."""
     if not path.parent.is_dir():
         return
-    line = json.dumps([root, name, was, now]) + "\n"
+    line = json.dumps([root, name, was, now, time.time_ns()]) + "\n"
     with closing_fd(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)) as fd:
         os.write(fd, line.encode())
 
@@ -31,8 +33,8 @@ def read_aliases(path: Path) -> Aliases:
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         for line in file:
             with contextlib.suppress(ValueError):
-                root, name, was, now = json.loads(line)
-                found.setdefault((root, name), {})[was] = now
+                root, name, was, now, at = json.loads(line)
+                found.setdefault((root, name), {})[was] = now, at
     return found
 
 
@@ -52,6 +54,9 @@ def _followed(known: Aliases, root: str, path: str, entry: Entry) -> Entry:
         if text in seen or text not in of_path:
             break
         seen.add(text)
-        dev, ino, mtime, size = map(int, of_path[text].split(":"))
+        now, at = of_path[text]
+        if entry.ctime > at:  # a later file, which has the inode of the one that was replaced
+            break
+        dev, ino, mtime, size = map(int, now.split(":"))
         entry = entry._replace(dev=dev, ino=ino, mtime=mtime, size=size)
     return entry
