@@ -225,6 +225,44 @@ async def test_git_enters_a_repository_that_the_index_names(ground: Ground, form
     assert not ground.marker.exists()
 
 
+MARK = "node_modules/.package-lock.json"
+TOOLS = ["node_modules/p", "__pycache__/p", "a/venv/p", "a/b/c/d/.pytest_cache/p"]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("folder", TOOLS)
+async def test_a_command_leaves_no_repository_that_a_git_add_of_the_person_enters(
+    ground: Ground, folder: str, closed: bool
+) -> None:
+    """Nothing of ours runs between the command and the person's `git add`."""
+    git = "git -c user.name=x -c user.email=x@y"
+    subprocess.run(["git", "init", "-q", str(ground.ws)], check=True)
+    (ground.ws / "make.sh").write_text(
+        f"mkdir -p {folder}; touch a/venv/pyvenv.cfg; echo a > {MARK}; cd {folder}; git init -q\n"
+        f"echo x > a; {git} add a; {git} commit -qm x\n"
+        f"printf '[core]\\nfsmonitor = {ground.program}\\n' >> .git/config\n" + ("chmod 0 ..\n" if closed else "")
+    )
+    async with ground.open("bubblewrap") as box:
+        done = await box.call("exec", {"command": "bash make.sh"})
+    assert f"{folder}/.git/config moved to the trash" in done.for_llm
+    for words in (["add", "-A"], ["status"]):
+        subprocess.run(["git", *words], cwd=ground.ws, check=False, capture_output=True)
+    assert not ground.marker.exists()
+
+
+async def test_a_repository_of_the_person_in_a_tools_folder_stays(ground: Ground) -> None:
+    folder = ground.ws / "__pycache__" / "p"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    (folder / ".git" / "hooks" / "pre-commit").touch()
+    settings = folder / ".git" / "config"
+    settings.write_text(settings.read_text() + "[user]\n\tname = Ann\n")
+    await asyncio.sleep(0.1)  # what changed in the tick before a command is taken for its own
+    async with ground.open("bubblewrap") as box:
+        done = await box.call("exec", {"command": "echo x > a; echo y > __pycache__/p/b"})
+    assert "trash" not in done.for_llm and settings.read_text().endswith("Ann\n")
+    assert (folder / ".git" / "hooks" / "pre-commit").exists()
+
+
 @pytest.mark.parametrize("effects", ["direct", "journal"])
 @pytest.mark.parametrize("folder", ["node_modules/p", "__pycache__/p", "a/b/c/d/e/p"])
 async def test_a_command_leaves_no_repository_that_a_git_status_of_the_person_enters(
@@ -368,7 +406,6 @@ async def test_a_command_that_a_rule_allows_leaves_no_deep_repository(ground: Gr
     assert not ground.marker.exists()
 
 
-MARK = "node_modules/.package-lock.json"
 UNMARK = f"*** Begin Patch\n*** Update File: {MARK}\n*** Move to: x.json\n@@\n-a\n+b\n*** End Patch"
 HIDDEN = {  # where a first command makes a repository that no search sees, and what others do before git enters it
     "too large, and small again": (DEEP, ["bash many.sh", "bash make.sh", "bash few.sh"]),

@@ -68,7 +68,7 @@ class _Listed:
     """Whether its owner, who is this user, may not list or enter it: what is in it is not known, but can be used."""
 
 
-_MAX_KEPT = 20_000
+_MAX_KEPT = 60_000
 _kept: dict[str, tuple[tuple[int, ...], _Listed]] = {}
 
 
@@ -278,6 +278,7 @@ _MAX_FOUND = 20_000  # of each root: as many as a walk by others finds
 _of_person: dict[str, set[str]] = {}  # those of them that no command can have made unseen
 _doubtful: set[str] = set()  # roots of which a search has not seen the whole
 _MAX_ENTRIES = 20_000  # of folders, in a search at any depth
+_MAX_IN_TOOLS = 50_000  # folders, in a search for repositories alone
 MAX_LENGTH = 3_500  # bytes of the path of a folder: with a protected name it is still a path for the kernel (4,096)
 NOT_SEARCHED = frozenset({
     "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache",
@@ -338,6 +339,26 @@ def search_all(root: str, before: frozenset[str] | None = None) -> frozenset[str
             return None
     looked(root, found, before)
     return frozenset(found)
+
+
+def repositories_after(root: str, since: int) -> list[str]:
+    """Return the repositories in a root after a command that began at a time (ns), also those in folders that tools
+    make, where no other search looks: `git add` of a person makes git enter one. Folders that it closed there are
+    opened."""
+    found, pending = list[str](), [root]
+    for folder in pending:  # it grows
+        listed = _list_once(folder)
+        if listed.closed and not (NOT_SEARCHED | PASSED_OVER).isdisjoint(folder.removeprefix(root).split("/")):
+            with contextlib.suppress(OSError):
+                status = os.stat(folder)
+                if status.st_ctime_ns >= since:
+                    os.chmod(folder, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+            listed = _list(folder)
+        if not listed.names.isdisjoint((".git", "HEAD")):
+            found.append(folder)
+        if len(pending) < _MAX_IN_TOOLS and not is_last(root, folder):
+            pending += [f"{folder}/{name}" for name in listed.folders if name != ".git"]
+    return found
 
 
 def looked(root: str, found: Iterable[str], before: Iterable[str] | None = None, *, whole: bool = True) -> None:

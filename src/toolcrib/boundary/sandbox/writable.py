@@ -20,7 +20,7 @@ from ..real_path import real_path
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
-from .protected_search import closed_above, entered_before, remembered
+from .protected_search import closed_above, entered_before, remembered, repositories_after
 from .running_commands import begin, doubt, end, kept_now, others, searching, shown_now
 from .settings import Profile, SandboxSettings
 
@@ -105,9 +105,11 @@ class Writable:
 
     def _found(self, guards: Sequence[ProtectedPaths]) -> dict[Path, str]:
         running = others()
-        found = {
-            self._workspace / path: path for guard in guards for path in guard.appeared(remembered(guard.root), running)
-        }
+        found: dict[Path, str] = {}
+        for guard in guards:
+            hidden = (each for each in repositories_after(guard.root, guard.started) if guard.is_deep(each))
+            new = guard.appeared((*remembered(guard.root), *hidden), running)
+            found.update({self._workspace / path: path for path in new})
         if guards:
             for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
                 root = next((guard for guard in guards if path.is_relative_to(guard.root)), None)
