@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -194,3 +196,20 @@ def test_a_stuck_tool_does_not_hold_up_exit(end: str) -> None:
     assert done.stdout == "timeout\n", done.stderr
     assert done.returncode == (3 if "3" in end else 0)
     assert time.monotonic() - begun < 50
+
+
+def test_a_fork_has_threads_of_its_own() -> None:
+    """A forked worker of a host waited for idle threads of its parent, until its calls timed out."""
+    threads = ToolThreads()
+    asyncio.run(threads.run(time.sleep, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are threads is the point
+        pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            asyncio.run(asyncio.wait_for(threads.run(time.sleep, 0), 20))
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

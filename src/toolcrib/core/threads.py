@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import os
 import threading
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar, cast
@@ -29,12 +31,29 @@ class ThreadsExhausted(RuntimeError):
     """Every thread is busy, most likely with stuck tools."""
 
 
+_pools: weakref.WeakSet[ToolThreads] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for pool in list(_pools):
+        pool.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 class ToolThreads:
     """A pool of daemon threads that grows to `limit` plus the number of abandoned (stuck) ones, up to `max_stuck`."""
 
     def __init__(self, limit: int = 32, max_stuck: int = 64) -> None:
         self._limit = limit
         self._max_stuck = max_stuck
+        self.begin_anew()
+        _pools.add(self)
+
+    def begin_anew(self) -> None:
+        """Forget all threads and jobs: those of the parent do not exist in a forked child."""
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._jobs: deque[_Job] = deque()
