@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -16,7 +17,7 @@ import pytest
 
 from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext, _current
-from toolcrib.core.threads import ThreadsExhausted, ToolThreads
+from toolcrib.core.threads import LoopThread, ThreadsExhausted, ToolThreads
 
 from ..waiting import until
 
@@ -198,18 +199,40 @@ def test_a_stuck_tool_does_not_hold_up_exit(end: str) -> None:
     assert time.monotonic() - begun < 50
 
 
-def test_a_fork_has_threads_of_its_own() -> None:
-    """A forked worker of a host waited for idle threads of its parent, until its calls timed out."""
-    threads = ToolThreads()
-    asyncio.run(threads.run(time.sleep, 0))
+def forked(work: Callable[[], object]) -> int:
+    """Return 0 if the work ended without an error in a forked child."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there are threads is the point
         pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            asyncio.run(asyncio.wait_for(threads.run(time.sleep, 0), 20))
+            work()
             code = 0
         finally:
             os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_fork_has_threads_of_its_own() -> None:
+    """A forked worker of a host waited for idle threads of its parent, until its calls timed out."""
+    threads = ToolThreads()
+    asyncio.run(threads.run(time.sleep, 0))
+    assert forked(lambda: asyncio.run(asyncio.wait_for(threads.run(time.sleep, 0), 20))) == 0
+
+
+def test_a_loop_of_the_parent_is_an_error_in_a_fork() -> None:
+    """`call_sync` waited for ever in a forked worker whose parent had opened the toolbox."""
+    loop = LoopThread()
+    loop.run(asyncio.sleep(0))
+
+    def use() -> None:
+        signal.alarm(20)
+        with pytest.raises(RuntimeError, match="before its process was forked"):
+            loop.run(asyncio.sleep(0))
+        loop.close()
+
+    try:
+        assert forked(use) == 0
+    finally:
+        loop.close()

@@ -225,11 +225,15 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there and wait for its result; interrupting the wait cancels it.
 
-        Raises what it raises, and RuntimeError on that loop's own thread.
+        Raises what it raises, and RuntimeError on that loop's own thread, and in a forked child, which has no such
+        thread.
         """
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("call_sync was called from the toolbox's own loop; await call() instead")
+        if not self._thread.is_alive():
+            work.close()
+            raise RuntimeError("this toolbox was opened before its process was forked; open one in each process")
         future: Any = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -246,7 +250,9 @@ class LoopThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def close(self) -> None:
-        """Stop the loop."""
+        """Stop the loop. Does nothing in a forked child."""
+        if not self._thread.is_alive():
+            return
 
         async def end() -> None:
             tasks: list[asyncio.Task[Any]] = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
