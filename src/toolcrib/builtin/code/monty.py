@@ -48,6 +48,8 @@ _UNKNOWN = "_toolcrib_checks_only"
 """The first line of what is checked. It is an error of types, so what is checked never runs."""
 _STUBS = "import_stubs"
 """The function by which the check asks for the types of modules that it does not know. We have none."""
+_processes = set[int]()
+"""The processes that have run scripts: this one, and those that it was forked from, whose threads it does not have."""
 _LINE = lazy_regex(r"script\.py:(\d+)(:.*)")
 
 
@@ -64,10 +66,13 @@ class MontyInterpreter:
     def script(self, names: frozenset[str], seconds: float, caller: str | None = None) -> MontyScript:
         """Return a script that may call functions of these names, and compute for this many seconds. Close it.
 
-        Raises ToolError if the caller would leave no place to others.
+        Raises ToolError if the caller would leave no place to others, and in a fork of a process that has run scripts.
         """
         import pydantic_monty
 
+        _processes.add(os.getpid())
+        if len(_processes) > 1:
+            raise ToolError("this process was forked from one that has run scripts; only a process started anew can")
         with self._lock:
             mine = self._running.count(caller)
             if not finds_room(caller, mine, len(self._running), MAX_WORKERS):

@@ -1,0 +1,42 @@
+"""The interpreter's processes belong to the process that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Toolbox
+
+pytest.importorskip("pydantic_monty")
+
+
+async def answer(box: Toolbox) -> str:
+    return str(await box.call("run_code", {"code": "print('ran')"}))
+
+
+async def test_a_fork_of_a_process_that_ran_scripts_runs_none(tmp_path: Path) -> None:
+    """The interpreter's own threads do not exist there: the script waited for them without an end."""
+    (tmp_path / "c.toml").write_text("[tools]\ncode = true\n")
+    (tmp_path / "work").mkdir()
+    async with Toolbox.open(tmp_path / "work", config=tmp_path / "c.toml") as box:
+        assert await answer(box) == "ran"
+        from toolcrib.builtin.code.monty import MontyInterpreter
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there are threads is the point
+            pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                signal.alarm(20)
+                with pytest.raises(Exception, match="was forked from one that has run scripts"):
+                    MontyInterpreter("").script(frozenset(), 1.0)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert await answer(box) == "ran"
