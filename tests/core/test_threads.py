@@ -17,7 +17,7 @@ import pytest
 
 from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext, _current
-from toolcrib.core.threads import LoopThread, ThreadsExhausted, ToolThreads
+from toolcrib.core.threads import LoopThread, ThreadsExhausted, ToolThreads, import_in
 
 from ..waiting import until
 
@@ -219,6 +219,17 @@ def test_a_fork_has_threads_of_its_own() -> None:
     threads = ToolThreads()
     asyncio.run(threads.run(time.sleep, 0))
     assert forked(lambda: asyncio.run(asyncio.wait_for(threads.run(time.sleep, 0), 20))) == 0
+
+
+def test_a_fork_waits_for_a_thread_that_imports() -> None:
+    """Fork right after a toolbox was opened: each command was refused in the child, as a module stayed locked there."""
+    ended: list[int] = []
+    import_in(threading.Thread(target=lambda: (time.sleep(0.3), ended.append(1)), daemon=True))
+
+    def look() -> None:
+        assert ended
+
+    assert forked(look) == 0
 
 
 def test_a_loop_of_the_parent_is_an_error_in_a_fork() -> None:

@@ -32,6 +32,21 @@ class ThreadsExhausted(RuntimeError):
 
 
 _pools: weakref.WeakSet[ToolThreads] = weakref.WeakSet()
+_importing: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_IMPORT_SECONDS = 5.0
+
+
+def import_in(thread: threading.Thread) -> None:
+    """Start a thread that imports modules. A fork waits until it ends: the module that it imports would stay locked in
+    the child."""
+    _importing.add(thread)
+    thread.start()
+
+
+def _before() -> None:
+    for thread in list(_importing):
+        if thread.is_alive() and thread is not threading.current_thread():
+            thread.join(_IMPORT_SECONDS)
 
 
 def _in_child() -> None:
@@ -40,7 +55,7 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_child=_in_child)
 
 
 class ToolThreads:

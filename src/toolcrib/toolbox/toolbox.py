@@ -295,8 +295,10 @@ class Toolbox:
         """Do the slow work of the first command and the first edit in a thread: probe, import, open the journal."""
         import threading
 
+        from ..core.threads import import_in
+
         thread = threading.Thread(target=self._warm_up, name="toolcrib-warm-up", daemon=True)
-        thread.start()
+        import_in(thread)
         self.when_closed(thread.join)
 
     def _warm_up_at_first_use(self) -> None:
