@@ -15,7 +15,7 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.threads import shared_threads
 from toolcrib.core.tool import tool
 from toolcrib.record.approvals import Approvals
-from toolcrib.record.audit import MAX_ARGUMENTS, Audit
+from toolcrib.record.audit import MAX_ARGUMENTS, MAX_BEHIND, Audit
 from toolcrib.record.connection import is_url
 from toolcrib.record.database import connect
 from toolcrib.record.rows import TRACEBACK
@@ -68,6 +68,17 @@ async def test_the_intent_of_a_call_with_effects_is_committed_before_it_runs(aud
     assert (rows[0]["outcome"], rows[0]["session_id"], rows[0]["channel"]) == ("ok", "s", "mcp")
     assert rows[0]["size"] == len("wiped")
     assert audit.query(kind="intent", unfinished=True) == []
+
+
+async def test_outcomes_do_not_pile_up_while_calls_never_wait(tmp_path):
+    audit = Audit(tmp_path / "record.db").open()
+    r, most = registry(audit), 0
+    for n in range(6 * MAX_BEHIND):
+        await r.execute("look", {"n": n})
+        most = max(most, len(audit._rows))
+    audit.flush()
+    assert audit.count("tool")[0]["calls"] == 6 * MAX_BEHIND and most <= MAX_BEHIND + 1
+    audit.close()
 
 
 async def test_reads_have_no_intent_and_are_written_within_the_promised_time(audit):

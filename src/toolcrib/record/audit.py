@@ -10,6 +10,7 @@ waits for a network, so intents are committed by a thread; each process that wri
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import logging
@@ -53,6 +54,9 @@ log = logging.getLogger("toolcrib.record")
 GROUP_SECONDS = 0.04
 GROUP_ROWS = 250
 """Rows that are written in one transaction: an intent may have to wait for it, about 3 ms."""
+MAX_BEHIND = 4 * GROUP_ROWS
+"""Outcomes that wait for the writer thread. Above this number who adds one writes a group: while calls never wait for
+anything, the thread gets too little time, and memory would grow."""
 MAX_ARGUMENTS = 20_000
 MAX_ERROR = 500
 MAX_WAITING = 50_000
@@ -296,6 +300,17 @@ class Audit(AuditReader):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write, name="toolcrib-record", daemon=True)
                 self._thread.start()
+        if len(self._rows) > MAX_BEHIND and not self._shared and not self._told:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Write one group now, if neither the thread nor another process is in the way for long."""
+        if self._lock.acquire(timeout=_SOON):
+            try:
+                with contextlib.suppress(RecordError):  # the thread says so
+                    self._flush_some(_at_once)
+            finally:
+                self._lock.release()
 
     def _write(self) -> None:
         while not self._closed:
@@ -318,7 +333,7 @@ class Audit(AuditReader):
             with self._lock:
                 self._flush_some()
 
-    def _flush_some(self) -> None:
+    def _flush_some(self, how: Callable[[Callable[[], None]], None] = when_free) -> None:
         """Write one transaction. Waiting rows are removed from the queue after the commit, so that no failure loses
         them."""
         lost = self._lost
@@ -331,9 +346,9 @@ class Audit(AuditReader):
             if self._was_stored():
                 return
             try:
-                when_free(functools.partial(self._append, rows))
+                how(functools.partial(self._append, rows))
             except UnicodeEncodeError:
-                when_free(functools.partial(self._append, [_writable(row) for row in rows]))
+                how(functools.partial(self._append, [_writable(row) for row in rows]))
         except sqlite3.Error as error:
             if self._tried is not None:
                 self._unsure = self._tried, len(rows) - bool(lost), lost
@@ -408,6 +423,10 @@ def _use_up(connection: Database, row: chain.Row, approval_id: str) -> chain.Hea
         if use_up(connection, approval_id, str(row[_CALL_ID])) is None:
             raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
         return chain.append(connection, [row], number)
+
+
+def _at_once(write: Callable[[], None]) -> None:
+    write()
 
 
 def _encoded(labels: Labels) -> str:
