@@ -15,7 +15,7 @@ from toolcrib.core.verdict import Judgement
 from toolcrib.policy import approval
 from toolcrib.policy.approval import ApprovalService
 from toolcrib.policy.policy import Policy
-from toolcrib.policy.preview import MAX_LINE
+from toolcrib.policy.preview import MAX_LINE, MAX_REASON
 from toolcrib.policy.requests import Decision, use_approver
 from toolcrib.policy.rules.ruleset import RuleSet
 from toolcrib.policy.rules.suggest import suggest
@@ -706,17 +706,17 @@ async def test_a_yes_for_the_session_to_a_command_is_none_to_what_it_does_when_a
     assert asked == ["it removes first", "it removes other"]
 
 
-@pytest.mark.parametrize("after", ["", "y" * 400])
+@pytest.mark.parametrize("after", ["", "y" * 800])
 async def test_a_yes_is_none_to_a_reason_that_differs_where_it_is_shortened(world, after):
     """A path may be as long as a model likes; where it leads comes after it."""
-    link = {"to": f"{'x' * 400} first{after}"}
+    link = {"to": f"{'x' * 800} first{after}"}
     here = world()
     here.registry.register(behind_a_link(link))
     asked = await here.registry.execute("remove", {}, ToolContext())
     row = here.store.get(asked.meta["approval_id"])
-    assert len(row["reason"]) <= MAX_LINE and (after or " first (shortened, hash " in row["reason"])
+    assert len(row["reason"]) <= MAX_REASON and (after or " first (shortened, hash " in row["reason"])
     here.store.resolve(row["id"], True, approver="test")
-    link["to"] = f"{'x' * 400} other{after}"
+    link["to"] = f"{'x' * 800} other{after}"
     assert (await here.registry.execute("remove", {}, ToolContext())).error_kind == "pending"
 
 

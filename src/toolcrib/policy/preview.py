@@ -21,7 +21,9 @@ log = logging.getLogger("toolcrib.policy")
 MAX_PREVIEW = 8_000
 """Longest preview, in characters."""
 MAX_LINE = 300
-"""Longest reason or rule in a question, in characters, so that Toolcrib's own text stays short enough to read."""
+"""Longest rule in a question, in characters, so that Toolcrib's own text stays short enough to read."""
+MAX_REASON = 600
+"""The same of a reason: a path in it may be long, and what it means comes after that."""
 
 MEANWHILE = "a command that runs now can change these files before this one has read them"
 """A line of a preview that needs no new question when it is true no more."""
@@ -93,13 +95,13 @@ def cut_line(text: str) -> str:
 
 
 def cut_reason(text: str) -> str:
-    """Return one line of at most MAX_LINE characters: of a longer text the beginning and the end, and a hash of all of
-    it, because a yes is bound to this line."""
+    """Return one line of at most MAX_REASON characters: of a longer text the beginning, the end and a hash of all,
+    because a yes is bound to this line."""
     line = plain_line(text)
-    if len(line) <= MAX_LINE:
+    if len(line) <= MAX_REASON:
         return line
-    mark = f" (shortened, hash {sha256(line.encode('utf-8', 'surrogatepass')).hexdigest()[:16]})"
-    half = (MAX_LINE - len(mark)) // 2 - 1
+    mark = f" (shortened, hash {sha256(line.encode('utf-8', 'surrogatepass')).hexdigest()[:40]})"
+    half = (MAX_REASON - len(mark)) // 2 - 1
     return f"{line[:half]}…{line[-half:]}{mark}"
 
 
