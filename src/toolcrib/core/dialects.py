@@ -17,7 +17,8 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from .text import lazy_regex
+from .one_object import one_object, sub_schemas
+from .text import clip, lazy_regex
 from .violations import Json, resolve
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ DIALECTS: tuple[str, ...] = get_args(Dialect)
 
 _ILLEGAL = lazy_regex(r"[^A-Za-z0-9_-]")
 MAX_NAME = 64
+MAX_DESCRIPTION = 1024
+"""Characters of a tool's description that OpenAI takes (the error `string_above_max_length` of its API)."""
+_OPENAI = ("openai", "openai-responses")
+_PROVIDERS = (*_OPENAI, "anthropic", "gemini")
 
 
 def legal_name(name: str) -> str:
@@ -74,6 +79,10 @@ def definition(
         schema = without_texts(schema)
     elif compact:
         _compact(schema)
+    if dialect in _PROVIDERS:
+        schema = one_object(schema, plain_names=dialect == "anthropic")
+    if dialect in _OPENAI:
+        body["description"] = clip(text, MAX_DESCRIPTION)
     if dialect == "mcp":
         return _mcp(tool, body, schema)
     if dialect == "gemini":
@@ -162,24 +171,13 @@ def _is_sentence(value: Any) -> bool:
     return isinstance(value, str) and not all(map(_NAME.fullmatch, value.removeprefix("#/").split("/")))
 
 
-_VALUES = frozenset({"default", "enum", "const", "examples"})
-"""Keywords that hold values, not schemas."""
-
-
-def _compact(node: Any, is_map: bool = False) -> None:
-    """Shorten descriptions to their first sentence, in place. `is_map`: the keys are names, not keywords."""
+def _compact(schema: Json) -> None:
+    """Shorten descriptions to their first sentence, in place."""
     from .functions import first_sentence
 
-    if isinstance(node, list):
-        for item in cast("list[Any]", node):
-            _compact(item)
-    elif isinstance(node, dict):
-        schema = cast("Json", node)
-        if not is_map and isinstance(schema.get("description"), str):
-            schema["description"] = first_sentence(schema["description"])
-        for key, value in schema.items():
-            if is_map or key not in _VALUES:
-                _compact(value, not is_map and key in ("properties", "$defs", "definitions", "patternProperties"))
+    for each in sub_schemas(schema):
+        if isinstance(each.get("description"), str):
+            each["description"] = first_sentence(each["description"])
 
 
 # --- strict ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Sources: OpenAI, "Structured outputs: supported schemas" (names, arrays, nesting of 10 and 5,000 properties in strict
 mode); Anthropic, Messages API (`tools.N.custom.input_schema`: object at the top, no union there, property names);
 Google, Gemini function declarations (a subset of OpenAPI 3.0). Toolcrib rewrites schemas for each provider if it can
-(core/dialects). The findings are the rest, or concern clients of the MCP server, which get the schema
+(core/dialects, core/one_object). The findings are the rest, or concern clients of the MCP server, which get the schema
 unchanged.
 """
 
@@ -17,23 +17,21 @@ from ...core.dialects import strict_schema
 from ...core.errors import ToolDefinitionError
 from ...core.json_schema import compile_schema
 from ...core.json_values import as_object
-from ...core.text import lazy_regex
+from ...core.one_object import PROPERTY, UNIONS
 from ...core.tool import Tool
 from .finding import LintFinding
 
 Json = dict[str, Any]
 
-_PROPERTY = lazy_regex(r"[A-Za-z0-9_.-]{1,64}")
 MAX_DEPTH, MAX_PROPERTIES, MAX_SIZE = 10, 5_000, 40_000
 """Limits: levels, properties, and characters of JSON; a schema of 40,000 characters is about 10,000 tokens in every
 turn."""
-_UNIONS = ("anyOf", "oneOf", "allOf", "not", "enum", "$ref")
 
 
 def check_schema(tool: Tool) -> Iterator[LintFinding]:
     """Check the parameters of a tool, as JSON Schema."""
     schema = tool.schema
-    met = [key for key in _UNIONS if key in schema]
+    met = [key for key in UNIONS if key in schema]
     if met:
         text = f"has {', '.join(met)} at the top of its schema: OpenAI and Anthropic refuse that"
         remedy = "make it one object, with optional properties"
@@ -82,7 +80,7 @@ def _nodes(schema: Json) -> Iterator[tuple[str, Json, int]]:
 def _node(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
     kind = node.get("type")
     properties = as_object(node.get("properties"))
-    bad = [name for name in properties if not _PROPERTY.fullmatch(name)]
+    bad = [name for name in properties if not PROPERTY.fullmatch(name)]
     if bad:
         text = f"has properties at {path} that Anthropic refuses: {bad[:5]}"
         remedy = "use letters, digits, _, . and -, at most 64 of them"
