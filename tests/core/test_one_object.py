@@ -86,6 +86,8 @@ async def test_validation_uses_the_whole_schema() -> None:
 def test_gemini_gets_the_parameters_of_a_union() -> None:
     schema = {"type": "object", "oneOf": [{"properties": {"a": TEXT}}, {"properties": {"b": NUMBER}}]}
     assert sent(schema, "gemini")["properties"].keys() == {"a", "b"}
+    array = {"type": "object", "properties": {"a": {"type": "array"}}}
+    assert sent(array, "gemini")["properties"]["a"] == {"type": "array", "items": {"type": "string"}}
 
 
 def test_arrays_have_items_and_anthropic_gets_no_property_that_it_refuses() -> None:

@@ -321,7 +321,7 @@ class _Conversion:
                 if not value:
                     continue
             out[key] = value
-        if out.get("type") == "array" and "items" not in out:  # Gemini refuses an array without them
+        if out.get("type") == "array" and not out.get("items"):  # Gemini refuses an array without their type
             out["items"] = {"type": "string"}
         if said:
             text = out.get("description", "")
