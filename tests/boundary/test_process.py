@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from toolcrib.boundary.process import Process, ProcessResult, run, start
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.boundary.streams import Streams
 
+from ..forking import forked
 from ..waiting import printed_in_time, until, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
@@ -300,17 +300,12 @@ def test_commands_end_with_the_process() -> None:
 
 def test_a_fork_has_a_thread_of_its_own() -> None:
     start(shell("true"), timeout=5).wait()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are threads is the point
-        pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            result = start(shell("exit 5"), timeout=5).wait(60)
-            code = 0 if result is not None and result.exit_code == 5 else 2
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def run() -> None:
+        result = start(shell("exit 5"), timeout=5).wait(60)
+        assert result is not None and result.exit_code == 5
+
+    assert forked(run) == 0
 
 
 def test_daemons_are_swept_up_where_we_are_the_subreaper() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-import warnings
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +17,7 @@ from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext, _current
 from toolcrib.core.threads import LoopThread, ThreadsExhausted, ToolThreads, import_in
 
+from ..forking import forked
 from ..waiting import until
 
 
@@ -197,21 +196,6 @@ def test_a_stuck_tool_does_not_hold_up_exit(end: str) -> None:
     assert done.stdout == "timeout\n", done.stderr
     assert done.returncode == (3 if "3" in end else 0)
     assert time.monotonic() - begun < 50
-
-
-def forked(work: Callable[[], object]) -> int:
-    """Return 0 if the work ended without an error in a forked child."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are threads is the point
-        pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_a_fork_has_threads_of_its_own() -> None:

@@ -70,6 +70,37 @@ def test_the_record_of_a_forked_process_is_whole(where):
     connection.close()
 
 
+INTENTS = """
+import asyncio
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import tool
+from toolcrib.record.audit import Audit
+audit = Audit(where).open()
+@tool(category="destructive")
+async def wipe(who: str) -> str:
+    "Wipe."
+    return who
+registry = ToolRegistry([wipe])
+registry.stages.intent = audit.intent
+def call(who):
+    output = asyncio.run(registry.execute("wipe", {"who": who}))
+    assert not output.is_error, output.for_llm
+call("before")
+fork(lambda n: call(f"child {n}"), lambda: call("parent"))
+audit.close()
+"""
+
+
+@pytest.mark.parametrize("where", ["postgres"], indirect=True)
+def test_a_child_writes_a_chain_of_its_own(where):
+    run(INTENTS, where)
+    audit = Audit(where)
+    chains = {row["arguments"]: row["seq"] // chain.WIDTH for row in audit.query(kind="intent")}
+    audit.close()
+    before, first, second, parent = (chains[f'{{"who":"{who}"}}'] for who in ("before", "child 1", "child 2", "parent"))
+    assert before == parent != first == second
+
+
 OUTCOMES = """
 import asyncio, collections
 from toolcrib.core.registry import ToolRegistry

@@ -460,6 +460,7 @@ FORKING = """
 import os, sys, threading, time
 from pathlib import Path
 from toolcrib.record.change import ChangeTable
+from toolcrib.record.forks import keep_fork_safe
 from toolcrib.record.state import StateFolder
 
 class SlowLock:
@@ -478,6 +479,7 @@ state = StateFolder.for_workspace(sys.argv[1], Path(sys.argv[2]))
 tables = [ChangeTable(state) for _ in range(3)]
 for table in tables:
     table.lock = SlowLock()
+    keep_fork_safe(table, table.lock)
 sys.unraisablehook = lambda error: os._exit(3)  # an error in a hook of a fork
 def fork():
     for _ in range(5):

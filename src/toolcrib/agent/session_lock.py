@@ -15,7 +15,7 @@ from ..boundary.descriptors import closing_fd
 from ..boundary.own_files import open_lock
 from ..core.errors import ToolcribError, UnknownName
 from ..record.connection import Database, RecordError
-from ..record.forks import keep_fork_safe
+from ..record.forks import ForkSafe, keep_fork_safe
 from ..record.spill import safe_name
 from ..record.state import StateFolder, private_folder
 from .session_lease import Lease, Leases
@@ -33,7 +33,7 @@ class SessionTaken(SessionError):
     """A session runs already, here or in another process."""
 
 
-class SessionLocks:
+class SessionLocks(ForkSafe):
     """The locks of the sessions that this process runs."""
 
     def __init__(self, state: StateFolder) -> None:
@@ -41,7 +41,7 @@ class SessionLocks:
         self._held: dict[str, Lease] = {}
         self._made: Leases | None = None
         self._lock = threading.Lock()
-        keep_fork_safe(self)
+        keep_fork_safe(self, self._lock)
 
     @property
     def _leases(self) -> Leases:
@@ -81,14 +81,6 @@ class SessionLocks:
             if self._made is not None:
                 self._made.close()
                 self._made = None
-
-    @property
-    def fork_locks(self) -> tuple[threading.Lock]:
-        """The lock of the leases."""
-        return (self._lock,)
-
-    def before_fork(self) -> None:
-        """Do nothing: leases are on Postgres."""
 
     def in_child(self) -> None:
         """Leave the leases to the parent."""

@@ -205,23 +205,9 @@ class ShellTools:
         )  # fmt: skip
         if ctx.as_shown is None or not isinstance(where, str):
             return await prepare()
-        from .command_preview import kept_as_shown  # only what asked needs it
+        from .command_preview import prepared_as_shown  # only what asked needs it
 
-        kept = await shared_threads.run(kept_as_shown, self._workspace, command, where)
-        if not await ctx.as_shown():
-            raise ToolError(CHANGED)
-        with kept.of_own():
-            prepared = await prepare()
-        if background:
-            kept.in_background()
-        end = prepared.spawn.cleanup
-
-        def ended() -> None:
-            kept.release()
-            end()
-
-        prepared.spawn.cleanup = ended
-        return prepared
+        return await prepared_as_shown(prepare, self._workspace, command, where, ctx.as_shown, background=background)
 
     def _with_network(
         self, output: ToolOutput, prepared: PreparedCommand, command: str, where: str | Judgement
@@ -437,10 +423,6 @@ class ShellTools:
         return f"{text}\n{short(typed)}{does}" if typed else text
 
 
-CHANGED = (
-    "exec was not run: its files changed after the person's yes, or a command began that can change them. Call it "
-    "again: it asks about what it would do now."
-)
 _MAX_WAIT = 30.0
 _POLL_SECONDS = 0.05
 

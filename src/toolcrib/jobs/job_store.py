@@ -21,7 +21,7 @@ from sqlalchemy.event import listen
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from ..core.dataclass import dataclass
-from ..record.forks import keep_fork_safe
+from ..record.forks import ForkSafe, keep_fork_safe
 from ..record.sqlite import write_ahead
 from .engine import Job, JobError, Limits, Served
 
@@ -162,7 +162,7 @@ def _open_sqlite(url: sa.URL) -> sa.Engine:
     return engine
 
 
-class JobStore:
+class JobStore(ForkSafe):
     """The tables. `engine` is what `open_database` returned."""
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -182,8 +182,6 @@ class JobStore:
         for name in ("checkin", "detach"):
             listen(engine, name, unused)
         keep_fork_safe(self)
-
-    fork_locks = ()
 
     def before_fork(self) -> None:
         """Close the connections to a file that nobody uses."""

@@ -46,6 +46,7 @@ from .connection import (
     when_free,
 )
 from .database import connect
+from .forks import keep_fork_safe
 from .rows import TRACEBACK
 from .settings import RecordSettings
 
@@ -92,6 +93,7 @@ class Audit(AuditReader):
         self._thread: threading.Thread | None = None
         self._durable: Database | None = None  # syncs every commit; opened for the first stored approval
         self._durable_lock = threading.Lock()
+        keep_fork_safe(self, self._lock, self._durable_lock)
         self._intents: deque[_Waiting] = deque()  # on Postgres: whoever gets the lock first writes all of them
         self._keeper: threading.Thread | None = None
         self._head: chain.Head | None = None
@@ -128,11 +130,6 @@ class Audit(AuditReader):
 
     # --- forks
 
-    @property
-    def fork_locks(self) -> tuple[threading.Lock, ...]:
-        """The locks of both connections."""
-        return (self._lock, self._durable_lock)
-
     def before_fork(self) -> None:
         """Close the connections to a file; they are opened again when needed, but not after `close`."""
         if self._shared or self._closed:
@@ -144,7 +141,8 @@ class Audit(AuditReader):
             self._durable = None
 
     def in_child(self) -> None:
-        """Forget what the parent writes."""
+        """Forget what the parent writes, and on Postgres to which chain."""
+        self.__dict__.pop("_cursor", None)
         self._thread = self._keeper = self._tried = self._unsure = None
         self._wake, self._lost = threading.Event(), 0
         for waiting in (self._rows, self._running, self._intents):

@@ -14,19 +14,19 @@ from typing import Any, cast
 from . import chain
 from .connection import Database, Where, is_url, naming
 from .database import connect
-from .forks import keep_fork_safe
+from .forks import ForkSafe, keep_fork_safe
 from .query import NEWEST, Select, select
 from .rows import ApprovalRow, CallRow
 
 
-class AuditReader:
+class AuditReader(ForkSafe):
     """Reads the audit log in the record database, on a connection that is opened at the first use."""
 
     def __init__(self, path: Where) -> None:
         self.path = path
         self._shared = is_url(path)
         self._lock = threading.Lock()  # protects the connection
-        keep_fork_safe(self)
+        keep_fork_safe(self, self._lock)
 
     @functools.cached_property
     def _connection(self) -> Database:
@@ -35,19 +35,11 @@ class AuditReader:
         weakref.finalize(self, connection.close)  # if `close` is never called
         return connection
 
-    @property
-    def fork_locks(self) -> tuple[threading.Lock, ...]:
-        """The lock of the connection."""
-        return (self._lock,)
-
     def before_fork(self) -> None:
-        """Close the connection to a file; it is opened again when needed."""
+        """Close the connection to a file; it is opened again when needed. One to Postgres makes itself again."""
         if not self._shared and "_connection" in self.__dict__:
             self._connection.close()
             del self.__dict__["_connection"]
-
-    def in_child(self) -> None:
-        """Do nothing: a connection to Postgres makes itself again."""
 
     def flush(self) -> None:
         """Write what waits, so that it is read."""

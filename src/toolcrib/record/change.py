@@ -23,7 +23,7 @@ from ..boundary.workspace_paths import Identity, WorkspacePath, identity
 from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
-from .forks import keep_fork_safe
+from .forks import ForkSafe, keep_fork_safe
 from .sqlite import write_ahead
 from .state import StateFolder
 
@@ -172,14 +172,14 @@ def _change(row: sqlite3.Row) -> Change:
     return Change(**values)
 
 
-class ChangeTable:
+class ChangeTable(ForkSafe):
     """The rows of all changes in a workspace, oldest first. May be used from any thread, and after a fork."""
 
     def __init__(self, folder: StateFolder) -> None:
         self.lock = threading.RLock()
         self._folder = folder
         self._db: sqlite3.Connection | None = None
-        keep_fork_safe(self)
+        keep_fork_safe(self, self.lock)
 
     # Writing
 
@@ -276,15 +276,7 @@ class ChangeTable:
                 self._db.close()
             self._db = None
 
-    @property
-    def fork_locks(self) -> tuple[threading.RLock]:
-        """The lock of the connection."""
-        return (self.lock,)
-
     before_fork = close
-
-    def in_child(self) -> None:
-        """Do nothing: the connection is opened when needed."""
 
 
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:

@@ -13,7 +13,7 @@ from ..core.errors import ConfigError
 from ..core.extras import how_to_add
 from ..core.wings import absent, has_wing
 from .connection import Database, Where, is_url, naming, transaction
-from .forks import keep_fork_safe
+from .forks import ForkSafe, keep_fork_safe
 from .tables import STEPS
 
 
@@ -59,7 +59,7 @@ def _on_postgres(url: str) -> Database:
     return PostgresConnection(url)
 
 
-class RecordPart:
+class RecordPart(ForkSafe):
     """A part of the record with a connection of its own, which is opened at the first use. Any thread may use it.
 
     `steps` make its tables (`Database.make_tables`). All methods raise RecordError if the record cannot be used.
@@ -68,7 +68,7 @@ class RecordPart:
     def __init__(self, where: Where, *, part: str = "", steps: Sequence[str] = (), timeout: float = 10.0) -> None:
         self._where, self._part, self._steps, self._timeout = where, part, steps, timeout
         self._lock = threading.RLock()
-        keep_fork_safe(self)
+        keep_fork_safe(self, self._lock)
 
     @functools.cached_property
     def _connection(self) -> Database:
@@ -100,15 +100,7 @@ class RecordPart:
             self._connection.close()
             del self.__dict__["_connection"]
 
-    @property
-    def fork_locks(self) -> tuple[threading.RLock]:
-        """The lock of the connection."""
-        return (self._lock,)
-
     def before_fork(self) -> None:
-        """Close a connection to a file; it is opened again when needed."""
+        """Close a connection to a file; it is opened again when needed. One to Postgres makes itself again."""
         if not is_url(self._where):
             self._disconnect()
-
-    def in_child(self) -> None:
-        """Do nothing: a connection to Postgres makes itself again."""

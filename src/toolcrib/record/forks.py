@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -25,13 +24,8 @@ class Lock(Protocol):
         """Release it."""
 
 
-class ForkSafe(Protocol):
-    """What has connections that a fork must not copy."""
-
-    @property
-    def fork_locks(self) -> Sequence[Lock]:
-        """The locks under which connections are opened and used. They are held while the process forks."""
-        ...
+class ForkSafe:
+    """What has connections that a fork must not copy. Its methods do nothing of their own."""
 
     def before_fork(self) -> None:
         """Close the connections to files."""
@@ -40,20 +34,21 @@ class ForkSafe(Protocol):
         """Forget what only the parent has: threads, what waits to be written, connections to a server."""
 
 
-_all: weakref.WeakSet[ForkSafe] = weakref.WeakSet()
+_all: weakref.WeakKeyDictionary[ForkSafe, tuple[Lock, ...]] = weakref.WeakKeyDictionary()
 _forking, _held = threading.Lock(), list[Lock]()
 
 
-def keep_fork_safe(owner: ForkSafe) -> None:
-    """Call its methods around each fork, as long as it exists."""
+def keep_fork_safe(owner: ForkSafe, *locks: Lock) -> None:
+    """Call its methods around each fork, as long as it exists. It opens and uses connections under these locks, which
+    are held while the process forks."""
     with _forking:
-        _all.add(owner)
+        _all[owner] = locks
 
 
 def _before() -> None:
     _forking.acquire()
-    for owner in list(_all):
-        for lock in owner.fork_locks:
+    for owner, locks in list(_all.items()):
+        for lock in locks:
             lock.acquire()
             _held.append(lock)
         owner.before_fork()
@@ -66,9 +61,11 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    for owner in list(_all):
-        owner.in_child()
-    _in_parent()
+    try:
+        for owner in list(_all):
+            owner.in_child()
+    finally:
+        _in_parent()
 
 
 if hasattr(os, "register_at_fork"):

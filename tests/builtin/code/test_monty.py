@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import warnings
 from pathlib import Path
 
 import pytest
 
 from toolcrib import Toolbox
+
+from ...forking import forked
 
 pytest.importorskip("pydantic_monty")
 
@@ -26,17 +26,10 @@ async def test_a_fork_of_a_process_that_ran_scripts_runs_none(tmp_path: Path) ->
         assert await answer(box) == "ran"
         from toolcrib.builtin.code.monty import MontyInterpreter
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that there are threads is the point
-            pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                signal.alarm(20)
-                with pytest.raises(Exception, match="was forked from one that has run scripts"):
-                    MontyInterpreter("").script(frozenset(), 1.0)
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        def run() -> None:
+            signal.alarm(20)
+            with pytest.raises(Exception, match="was forked from one that has run scripts"):
+                MontyInterpreter("").script(frozenset(), 1.0)
+
+        assert forked(run) == 0
         assert await answer(box) == "ran"

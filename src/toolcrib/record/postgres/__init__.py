@@ -22,7 +22,7 @@ import psycopg
 
 from .. import chain
 from ..connection import LIVING, PARTS, RecordError, run_steps, shown, transaction, when_free
-from ..forks import keep_fork_safe
+from ..forks import ForkSafe, keep_fork_safe
 
 ANSWER_SECONDS = 10.0
 """Seconds that a statement may take. A read that goes through many rows may take READ_SECONDS to its next row."""
@@ -123,7 +123,7 @@ def _new_name() -> str:
     return f"toolcrib {secrets.token_hex(8)}"
 
 
-class PostgresConnection:
+class PostgresConnection(ForkSafe):
     """A connection to a Postgres database, as `Database` describes it."""
 
     shared = True
@@ -195,11 +195,6 @@ class PostgresConnection:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-    fork_locks = ()
-
-    def before_fork(self) -> None:
-        """Do nothing: the connection stays the parent's."""
 
     def in_child(self) -> None:
         """Leave the connection to the parent; the child makes its own, under another name, when it needs one."""
