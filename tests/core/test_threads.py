@@ -18,7 +18,7 @@ from toolcrib.core.context import ToolContext, _current
 from toolcrib.core.threads import LoopThread, ThreadsExhausted, ToolThreads, import_in
 
 from ..forking import forked
-from ..waiting import until
+from ..waiting import until, wait_until
 
 
 async def test_many_jobs_share_a_few_threads() -> None:
@@ -202,6 +202,7 @@ def test_a_fork_has_threads_of_its_own() -> None:
     """A forked worker of a host waited for idle threads of its parent, until its calls timed out."""
     threads = ToolThreads()
     asyncio.run(threads.run(time.sleep, 0))
+    wait_until(lambda: threads._idle)
     assert forked(lambda: asyncio.run(asyncio.wait_for(threads.run(time.sleep, 0), 20))) == 0
 
 

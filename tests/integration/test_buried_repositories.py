@@ -196,9 +196,11 @@ def test_in_the_worktree_that_an_option_names_the_index_means_other_files(ground
     subprocess.run(["git", "reset", "-q", "HEAD~1"], cwd=at, check=True, capture_output=True)
     (at / "other").mkdir()
     (at / "buried").rename(at / "other/buried")
+    (at / "plain").mkdir()
     for command in ("status", "grep x"):
         assert judge_command(f"git {command}", place).verdict == "allow"
-        for option in ("--work-tree=other", "--work-tree other", "-C other/buried/.. --work-tree ."):
+        options = ("--work-tree=other", "--work-tree other", "-C other/buried/.. --work-tree .", "--work-tree=plain")
+        for option in options:
             assert judge_command(f"git {option} {command}", place).verdict == "ask", option
     assert not ground.marker.exists()
     subprocess.run(["git", "--work-tree=other", "status"], cwd=at, check=True, capture_output=True)
