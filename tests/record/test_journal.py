@@ -82,6 +82,12 @@ def test_a_new_file_and_its_directories_go_again(room):
     assert undone.call_id == "1" and undone.lines[0].endswith("c.txt")
 
 
+def test_whatever_is_in_the_id_of_a_session_its_changes_are_kept(room):
+    room.journal.write("f", b"new", call_id="1", session_id="half a character: \ud800")
+    (change,) = room.journal.changes("1")
+    assert change.session_id.startswith("half a character: ?-")
+
+
 def test_content_and_mode_come_back(room):
     (room.root / "f").write_bytes(b"old\x00\xff")
     (room.root / "f").chmod(0o751)

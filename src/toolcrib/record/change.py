@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol
 
 from ..boundary.own_files import make_private
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
+from ..core.bound import clean_id
 from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
@@ -111,7 +112,8 @@ def new_change(
     undoes: int | None = None,
 ) -> Change:
     """Return a new change of a path."""
-    return Change(call_id, session_id, tool, reason, str(place.root.path), "/".join(place.parts), undoes)
+    session = None if session_id is None else clean_id(session_id, None)
+    return Change(call_id, session, tool, reason, str(place.root.path), "/".join(place.parts), undoes)
 
 
 def kind_of(st: os.stat_result) -> FileKind:

@@ -422,3 +422,15 @@ async def test_a_server_that_stays_away_is_named_once(client: Any, caplog: pytes
     for _ in range(3):
         assert (await servers.reload("raw"))["raw"].error
     assert caplog.text.count("/nowhere/server") == 1
+
+
+async def test_a_wrong_item_of_a_list_is_left_out_alone(client: Any) -> None:
+    wrong = {"uri": ["no", "address"], "name": "wrong"}
+    lists = {"resources": [wrong, "note://a"], "templates": [wrong, "note://{a}"], "prompts": [{"name": 5}, "greet"]}
+    servers = await client(raw(offers=lists))
+    resources = (await call(servers, "resources")).for_llm
+    assert "note://a" in resources and "note://{a}" in resources
+    assert "one of its resources was left out: uri" in resources
+    assert "one of its resourceTemplates was left out: uriTemplate" in resources
+    prompts = (await call(servers, "prompts")).for_llm
+    assert "greet" in prompts and "one of its prompts was left out: name" in prompts

@@ -17,8 +17,9 @@ from mcp_types import METHOD_NOT_FOUND
 
 from ...core.errors import ToolError
 from ...sources.mcp.downstream import Downstream
+from ...sources.mcp.fetch_lists import list_all
 from ...sources.mcp.fields import MAX_CHARS, size_of
-from ...sources.mcp.operations import list_all, plain
+from ...sources.mcp.operations import plain
 from ...sources.mcp.upstream import Upstream
 
 log = logging.getLogger("toolcrib.serve")
@@ -144,11 +145,14 @@ async def ask_content(client: Client, faults: list[str]) -> ServerContent:
         if offered is None:
             return []
         try:
-            found = await list_all(client, what if what != "templates" else "resource_templates", faults)
+            found = await list_all(client, what if what != "templates" else "resourceTemplates", faults)
             return await asyncio.to_thread(_bounded, list(map(plain, found)), what, faults)
         except MCPError as error:
             if error.code != METHOD_NOT_FOUND:  # many servers with resources do not support templates
                 faults.append(f"list_{what}: {error.message}")
+            return []
+        except ToolError as error:
+            faults.append(str(error))
             return []
 
     offered = client.server_capabilities

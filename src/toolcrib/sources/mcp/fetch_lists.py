@@ -14,7 +14,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from ...core.empty import EMPTY
@@ -48,6 +48,15 @@ _OURS = {"name", "title", "description", "inputSchema", "outputSchema", "annotat
 
 NONE_SECONDS = 1.0
 """How long a server may take, after its tools, to say whether it has any resources and prompts."""
+_KINDS: dict[str, tuple[Callable[..., Any], str, type[BaseModel]]] = {
+    "tools": (mcp_types.ListToolsRequest, "tools/list", mcp_types.Tool),
+    "resources": (mcp_types.ListResourcesRequest, "resources/list", mcp_types.Resource),
+    "resourceTemplates": (
+        mcp_types.ListResourceTemplatesRequest, "resources/templates/list", mcp_types.ResourceTemplate,
+    ),
+    "prompts": (mcp_types.ListPromptsRequest, "prompts/list", mcp_types.Prompt),
+}  # fmt: skip
+"""By the key of a list in its answer: the request, its method, and the form of an item."""
 T = TypeVar("T")
 
 
@@ -88,6 +97,43 @@ async def every_page(
     return found
 
 
+async def list_all(client: Client, what: str, faults: list[str]) -> list[Any]:
+    """Return all "resources", "resourceTemplates" or "prompts" that a server lists, each read separately. Raises
+    MCPError, or ToolError if an answer has no list."""
+    _, _, form = _KINDS[what]
+    found: list[Any] = []
+    for entry in await _entries(client, what, faults):
+        try:
+            found.append(form.model_validate(entry, by_name=False))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            faults.append(f"one of its {what} was left out: {where}: {first['msg']}"[:300])
+    _bound(faults)
+    return found
+
+
+def _bound(faults: list[str]) -> None:
+    if len(faults) > MAX_FAULTS:
+        faults[MAX_FAULTS:] = [f"and {len(faults) - MAX_FAULTS:,} more of that kind"]
+
+
+async def _entries(client: Client, what: str, faults: list[str]) -> list[Any]:
+    """Return the items of a list as the server wrote them."""
+    request, method, _ = _KINDS[what]
+
+    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
+        raw = await send_raw(client.session, request(params=mcp_types.PaginatedRequestParams(cursor=cursor)))
+        items, after = raw.get(what), raw.get("nextCursor")
+        if not isinstance(items, list):
+            raise ToolError(f"its answer to {method} has no list of {what}, but {str(raw)[:200]}")
+        if after is not None and not isinstance(after, str):
+            faults.append(f"its list of {what} has an invalid cursor; only what came before it counts")
+        return cast("list[Any]", items), after if isinstance(after, str) and after else None
+
+    return await every_page(fetch, faults, what)
+
+
 async def list_server(client: Client) -> ServerListing:
     """Return everything that the connected server lists. Raises MCPError, or ToolError if a list is invalid."""
     faults: list[str] = []
@@ -106,8 +152,7 @@ async def list_server(client: Client) -> ServerListing:
         for each in looking.values():
             each.cancel()
     info = client.server_info
-    if len(faults) > MAX_FAULTS:
-        faults[MAX_FAULTS:] = [f"and {len(faults) - MAX_FAULTS:,} more of that kind"]
+    _bound(faults)
     return ServerListing(
         tuple(tools),
         client.protocol_version,
@@ -122,15 +167,9 @@ async def list_server(client: Client) -> ServerListing:
 async def _lists_none(client: Client, what: str) -> bool:
     """Whether the server says that it has no resources and no templates of their addresses, or no prompts."""
     page = mcp_types.PaginatedRequestParams()
-    requests: dict[str, Any] = {"prompts": mcp_types.ListPromptsRequest(params=page)}
-    if what == "resources":
-        requests = {
-            "resources": mcp_types.ListResourcesRequest(params=page),
-            "resourceTemplates": mcp_types.ListResourceTemplatesRequest(params=page),
-        }
     try:
-        for key, request in requests.items():
-            answer = await send_raw(client.session, request)
+        for key in ("resources", "resourceTemplates") if what == "resources" else (what,):
+            answer = await send_raw(client.session, _KINDS[key][0](params=page))
             if answer.get("nextCursor") or answer[key]:
                 return False
     except Exception:  # whatever is wrong, it shows again when they are used
@@ -144,18 +183,7 @@ async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
     The SDK's session gets the tools too: it sends some arguments in headers, as the schemas define. Raises the same
     errors as `list_server`.
     """
-
-    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
-        params = mcp_types.PaginatedRequestParams(cursor=cursor)
-        raw = await send_raw(client.session, mcp_types.ListToolsRequest(params=params))
-        tools, after = raw.get("tools"), raw.get("nextCursor")
-        if not isinstance(tools, list):
-            raise ToolError(f"its answer to tools/list has no list of tools, but {str(raw)[:200]}")
-        if after is not None and not isinstance(after, str):
-            faults.append("its list of tools has an invalid cursor; only the tools before it count")
-        return cast("list[Any]", tools), after if isinstance(after, str) and after else None
-
-    entries = await every_page(fetch, faults, "tools")
+    entries = await _entries(client, "tools", faults)
     headers = client.protocol_version in MODERN_PROTOCOL_VERSIONS
     tools, schemas = await asyncio.to_thread(_usable, entries, faults, headers)
     known = [

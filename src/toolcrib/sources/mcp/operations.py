@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import mcp_types
-from mcp.client import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH
@@ -22,7 +21,7 @@ from ...core.wrap import describe
 from .config import ServerConfig
 from .connection import Connection
 from .downstream import downstream_of
-from .fetch_lists import every_page, read_tools
+from .fetch_lists import list_all, read_tools
 from .inflight import current_call
 from .listed import Json, ListedTool
 from .relay import Relay
@@ -110,7 +109,7 @@ async def _resources(
         return of_blocks([resource_block(each) for each in result.contents], result.meta)
     faults: list[str] = []
     found = await list_all(connection.client, "resources", faults)
-    templates = await list_all(connection.client, "resource_templates", faults)
+    templates = await list_all(connection.client, "resourceTemplates", faults)
     lines = [_line(str(each.uri), each.title or each.name, each.description) for each in found]
     lines += [_line(each.uri_template, each.title or each.name, each.description) for each in templates]
     data = {
@@ -118,16 +117,6 @@ async def _resources(
         "templates": [plain(each) for each in templates[:MAX_LISTED]],
     }
     return ToolOutput(_listed(lines, faults, "resources"), data=data)
-
-
-async def list_all(client: Client, what: str, faults: list[str]) -> list[Any]:
-    """Return all "resources", "resource_templates" or "prompts" that a server lists."""
-
-    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
-        page = await getattr(client, f"list_{what}")(cursor=cursor)
-        return getattr(page, what), page.next_cursor
-
-    return await every_page(fetch, faults, what.removeprefix("resource_"))
 
 
 async def _prompts(

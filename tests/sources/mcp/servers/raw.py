@@ -2,7 +2,7 @@
 
 Its one argument is JSON: `tools` (names, or whole definitions), `says` (a file with the description of its tools),
 `pages`, `loop`, `many`, `rubbish`, `hang`, `exit`, `start` (seconds), `children`, `offers` (`resources`, `templates`,
-`prompts`: words); every key is optional. Tools do what their names say.
+`prompts`: words, or whole items); every key is optional. Tools do what their names say.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def capabilities() -> dict[str, object]:
     return {"tools": {"listChanged": True}, **more}
 
 
-def words(kind: str, key: str) -> list[dict[str, str]]:
-    return [{key: each, "name": each} for each in config["offers"].get(kind, [])]
+def words(kind: str, key: str) -> list[dict[str, object]]:
+    return [each if isinstance(each, dict) else {key: each, "name": each} for each in config["offers"].get(kind, [])]
 
 
 OFFERED = {
