@@ -39,8 +39,8 @@ from .task_provider import Replies, Reply, task_provider
 from .test_loop import call
 
 STEPS = 4
-UNKNOWN = ("was interrupted", "output was lost")
-"""Words of a result whose call may have had its effect or not."""
+DONE = "Exit code: 0"
+"""The beginning of a result whose call had its effect. After an error or a cut-off it may have had it or not."""
 NEVER = ("was not run", "denied", "not one of your tools", "timed out")
 """Words of a result whose call had no effect."""
 ASKED = "ask"
@@ -228,6 +228,7 @@ def effect_of(asked: ModelCall) -> str:
 
 def check(place: Place) -> None:
     least, most = Counter[str](), Counter[str]()
+    said: dict[str, list[str]] = {}
     for row in place.store.list():
         session = AgentSession(place.store, row)
         used = TokenUsage()
@@ -245,17 +246,16 @@ def check(place: Place) -> None:
                 assert asked.id == result.call_id
                 if asked.name == "exec":
                     effect = effect_of(asked)
-                    never = any(words in result.text for words in NEVER)
-                    unknown = any(words in result.text for words in UNKNOWN)
-                    least[effect] += not never and not unknown
-                    most[effect] += not never
+                    said.setdefault(effect, []).append(result.text)
+                    least[effect] += result.text.startswith(DONE)
+                    most[effect] += not any(words in result.text for words in NEVER)
         summaries = row.usage.input - used.input  # each reads one token, and no turn has it
         assert 0 <= summaries <= 30
         assert row.usage == used + TokenUsage(summaries, 5 * summaries), "each reply is counted, and once"
     happened = Counter((place.work / "log.txt").read_text().split() if (place.work / "log.txt").exists() else ())
     assert set(happened) <= set(most)
     for effect in most:
-        assert least[effect] <= happened[effect] <= most[effect], (effect, least, happened, most)
+        assert least[effect] <= happened[effect] <= most[effect], (effect, said.get(effect))
     main = place.main()
     assert main is not None
     marks = [each for each in place.store.turns(main.id) if isinstance(each, Compaction)]
