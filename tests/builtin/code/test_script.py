@@ -24,6 +24,7 @@ from toolcrib.core.caller import Caller
 from toolcrib.core.context import FOR_JOB, READ_ELSEWHERE, REFUSES
 from toolcrib.core.errors import ToolError
 from toolcrib.core.output import LABELS, ToolOutput
+from toolcrib.policy.callers import caller_of
 from toolcrib.record.state import StateFolder
 from toolcrib.record.undoing import UndoConflict, undo
 
@@ -290,13 +291,24 @@ async def test_a_session_that_comes_back_under_another_id_goes_on(folder: Path, 
     request = str(ended.stdout).strip()
     async with opened(folder) as box:
         second, third = (replace(box.context, session_id=name) for name in ("second", "third"))
-        other = replace(second, sender_id="other")
+        other = replace(box.context, session_id="fourth", sender_id="other")
         assert (await box.call("run_code", {"code": DELETES}, other)).meta["approvals"] != [request]
         assert (await box.call("run_code", {"code": DELETES}, second)).meta["approvals"] == [request]
         elsewhere = await box.call("run_code", {"code": DELETES}, third)  # `second` holds it now, and lives
         box.approvals.resolve(request, True, approver="me")
         assert (await box.call("run_code", {"code": DELETES}, second)).for_llm == "2 read\ndeleted"
         assert elsewhere.error_kind == "pending"
+
+
+async def test_a_session_goes_on_with_its_script_whoever_calls_it_there(folder: Path) -> None:
+    code = "await exec_(command='echo 1 >> log')\n" + DELETES
+    async with opened(folder) as box:
+        in_chat = replace(box.context, session_id="chat", channel="hook", chat_id="c", sender_id="bob")
+        (request,) = (await box.call("run_code", {"code": code}, in_chat)).meta["approvals"]
+        box.approvals.resolve(request, True, approver="ann")
+        in_job = replace(in_chat, channel="job", chat_id=None, sender_id=None)
+        assert "deleted" in (await box.call("run_code", {"code": code}, in_job)).for_llm
+    assert (folder / "work" / "log").read_text() == "1\n"
 
 
 @pytest.mark.parametrize("change", ["mac = 'ü'", "mac = 1", "mac = ''", "body = '{}'", "body = x'ff00'", "number = -2"])
@@ -563,9 +575,11 @@ def test_only_a_script_whose_session_cannot_come_back_is_for_another_one(
     state = stored_scripts.ScriptState("run", b"", {}, {}, "", 0, (False, False))
     with contextlib.closing(ScriptStore(StateFolder.for_workspace(folder / "work"))) as store:
         ended, real = store._process, stored_scripts.has_ended
-        store.save("script-one", state, {}, ToolContext(metadata=metadata))
+        ctx = ToolContext(metadata=metadata)
+        store.save("script-one", state, {}, ctx)
         monkeypatch.setattr(stored_scripts, "has_ended", lambda name: name == ended or real(name))
-        assert store.key_of("script", "two") == ("script-one" if taken else "script-two")
+        assert store.key_of("script", "two", caller_of(ctx)) == ("script-one" if taken else "script-two")
+        assert store.key_of("script", "two", "another") == "script-two"
 
 
 def test_the_lock_of_a_removed_file_is_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -580,12 +594,12 @@ def test_the_lock_of_a_removed_file_is_no_lock(folder: Path, monkeypatch: pytest
             return fd
 
         monkeypatch.setattr(stored_scripts, "lock_file", late)
-        held = store.take("script", "session")
+        held = store.take("script", "session", "caller")
         assert removed and os.path.samestat(os.fstat(held.fd), removed[0].stat())
         with pytest.raises(ToolError, match="runs already"):
-            store.take("script", "session")
+            store.take("script", "session", "caller")
         store.release(held)
-        store.release(store.take("script", "session"))
+        store.release(store.take("script", "session", "caller"))
 
 
 def test_a_process_that_ends_at_once_ends_well(folder: Path) -> None:

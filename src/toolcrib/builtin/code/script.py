@@ -1,8 +1,8 @@
 """Run a script and make its calls: each goes through the same pipeline as any other call.
 
 A script has no effects but those of its calls. Before a call that may have an effect, and when it waits for a person,
-its state is stored. The same script, called again by the same caller, goes on from there: a call whose result is stored
-is not made again, and one that began and has no result is an error in the script.
+its state is stored. The same script, called again in its session, goes on from there: a call whose result is stored is
+not made again, and one that began and has no result is an error in the script.
 """
 
 from __future__ import annotations
@@ -98,8 +98,11 @@ class RunCodeTool(Tool):
         session = None if SHARED in ctx.metadata else ctx.session_id
         tools = [tool for tool in services.registry.listed(ctx.caller) if tool.name not in NOT_CALLED]
 
+        caller = caller_of(ctx)
+        owner = _hash(session) if session is not None else _hash(None, caller)
+
         def prepare() -> tuple[dict[str, ScriptFunction], HeldScript]:
-            return functions_of(tools, code), services.store.take(_hash(caller_of(ctx), code), _hash(session))
+            return functions_of(tools, code), services.store.take(_hash(code), owner, caller)
 
         functions, held = await shared_threads.make(prepare, lambda made: services.store.release(made[1]))
         try:

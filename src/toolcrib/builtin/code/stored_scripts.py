@@ -22,7 +22,7 @@ from ...boundary.own_files import lock_file, replace_file
 from ...core.context import ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
-from ...policy.callers import has_ended, holder_of, this_process
+from ...policy.callers import caller_of, has_ended, holder_of, this_process
 from ...record.database import RecordPart
 from ...record.state import StateFolder, private_folder
 
@@ -33,7 +33,7 @@ _STATE = -1  # the number of the row with a script's state; the others are resul
 STEPS = (
     """
 CREATE TABLE IF NOT EXISTS script (
-    key TEXT NOT NULL,               -- hashes: of caller and code, and of the session
+    key TEXT NOT NULL,               -- hashes: of the code, and of the session (of the caller if there is none)
     run TEXT NOT NULL,               -- the id of the call that began it
     number INTEGER NOT NULL,         -- -1: the state; else the number of a call, with its result
     time REAL NOT NULL,
@@ -78,17 +78,17 @@ class ScriptStore(RecordPart):
         self._folder = state.path / "scripts"
         self._process = this_process(secrets.token_hex(4))
 
-    def take(self, script: str, session: str) -> HeldScript:
+    def take(self, script: str, session: str, caller: str) -> HeldScript:
         """Take the lock of a session's script. Raises ToolError if it runs already."""
         private_folder(self._folder)
         while True:
-            key = self.key_of(script, session)
+            key = self.key_of(script, session, caller)
             path = self._folder / key
             fd = lock_file(path, wait=False)
             if fd is None:
                 raise ToolError("exactly this script runs already, for the same caller; wait for its end")
             try:  # the one who had it may have removed the file, and the state
-                if os.path.samestat(os.fstat(fd), os.stat(path)) and self.key_of(script, session) == key:
+                if os.path.samestat(os.fstat(fd), os.stat(path)) and self.key_of(script, session, caller) == key:
                     return HeldScript(key, fd)
             except FileNotFoundError:
                 pass
@@ -103,9 +103,10 @@ class ScriptStore(RecordPart):
             os.unlink(self._folder / held.key)
         os.close(held.fd)
 
-    def key_of(self, script: str, session: str) -> str:
-        """Return the key of a session's script. A session without a state of it goes on with that of another session of
-        the same caller whose process has ended: that one cannot come back."""
+    def key_of(self, script: str, session: str, caller: str) -> str:
+        """Return the key of a session's script, whoever calls it there: a chat, a job and a terminal go on with one
+        session. A session without a state of it goes on with that of another session of the same caller whose process
+        has ended: that one cannot come back."""
         own = f"{script}-{session}"
         rows = self._run(
             "SELECT * FROM script WHERE number = ? AND key >= ? AND key < ? ORDER BY time DESC",
@@ -113,9 +114,11 @@ class ScriptStore(RecordPart):
         )  # fmt: skip
         if any(row["key"] == own for row in rows):
             return own
-        return next(
-            (row["key"] for row in filter(self._is_signed, rows) if has_ended(_holder(json.loads(row["body"])))), own
-        )
+        for row in filter(self._is_signed, rows):
+            state = json.loads(row["body"])
+            if state["caller"] == caller and has_ended(state["holder"]):
+                return row["key"]
+        return own
 
     def load(self, key: str) -> tuple[ScriptState, dict[int, Any]] | None:
         """Return a script's state and the stored results of its calls, as JSON data. Raises ToolError for a state that
@@ -141,8 +144,11 @@ class ScriptStore(RecordPart):
                 key,
                 state.run,
                 _STATE,
-                {**_data(state), "process": self._process, "holder": holder_of(ctx, self._process)},
-            )
+                {
+                    **_data(state), "process": self._process, "holder": holder_of(ctx, self._process),
+                    "caller": caller_of(ctx),
+                },
+            )  # fmt: skip
             for number, result in results.items():
                 self._insert(key, state.run, number, result)
 
@@ -181,10 +187,6 @@ class ScriptStore(RecordPart):
             return made
         finally:
             os.close(fd)
-
-
-def _holder(state: dict[str, Any]) -> str:
-    return state.get("holder", state["process"])
 
 
 def _data(state: ScriptState) -> dict[str, Any]:
