@@ -222,6 +222,11 @@ def test_the_list_names_the_file_that_would_be_written(cli: Cli) -> None:
     assert cli("approvals").stdout.rstrip().endswith("write_file  write .bashrc")
 
 
+def test_the_list_shows_that_a_command_has_more_lines(cli: Cli) -> None:
+    cli("call", "exec", "ls\nrm -r src", code=3)
+    assert "ls ⏎ rm -r src ⏎ what it would do" in cli("approvals").stdout
+
+
 def test_a_yes_is_for_exactly_that_call(cli: Cli) -> None:
     cli.write("a.txt", "x")
     cli.write("b.txt", "x")

@@ -312,6 +312,8 @@ async def test_a_question_that_would_hide_more_than_a_secret_is_not_asked(world)
     assert (seen, w.done, w.store.pending()) == ([], [], [])
     assert (await w.wipe("http://me:a%3Bb-1@host/")).for_llm == "wiped http://me:a%3Bb-1@host/"
     assert "me:***@host" in seen[0].preview
+    path = await w.wipe("Authorization: Bearer link/../src")
+    assert path.error_kind == "denied" and "as a path does" in path.for_llm and len(seen) == 1
 
 
 async def test_a_door_of_the_context_goes_before_the_default_one(world):

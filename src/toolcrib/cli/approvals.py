@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from ..config.remembered import remember
 from ..core.errors import ConfigError, ToolcribError
 from ..core.homes import state_home
+from ..core.text import clip, one_line
 from ..core.wings import has_wing
 from ..policy.callers import person_at
 from ..policy.plain import plain_line
@@ -60,10 +61,10 @@ def listed(
         left = f"{max(0, row['expires'] - now) / 3600:.1f} h left" if row["state"] == "pending" else row["state"]
         where = [str(row["workspace"])] if everywhere or shared else []
         first, second = [*row["preview"].split("\n", 2), ""][:2]
-        what = " ".join(row["preview"].split()) if first == "{" else first  # all arguments, as JSON
+        what = one_line(row["preview"]) if first == "{" else row["preview"].replace("\n", " ⏎ ")  # JSON
         if first.startswith("--- ") and second.startswith("+++ "):
             what = f"write {(first if second == '+++ /dev/null' else second)[6:]}"
-        cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], what[:200]])
+        cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], clip(what, 200)])
     more = "" if everywhere or shared else " (--all lists every workspace)"
     show.columns(cells, ("bold",), none=f"No call waits for approval here.{more}")
 

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 from ..core.bound import Redact, clean_id, redacted
@@ -83,7 +84,7 @@ class ApprovalService:
     at_intent: bool = False
     settle: Callable[[], object] = lambda: None
     redact: Redact = str
-    hides_more: Callable[[str], bool] = lambda text: False
+    hides_more: Callable[[str, bool], bool] = lambda text, paths: False
     workspace: str | None = None
 
     def __post_init__(self) -> None:
@@ -143,8 +144,8 @@ class ApprovalService:
         if asked is None:
             text = (
                 f"{request.tool.name} was not run: it needs approval, and the question would hide a part of it that "
-                "looks like a password or a key, but holds signs that a program could obey. Write the signs of a "
-                "password in an address percent-encoded (%3B for ;), or leave the secret out."
+                "looks like a password or a key, but holds signs that a program could obey, or a / as a path does. "
+                "Write the signs of a password in an address percent-encoded (%3B for ;), or leave the secret out."
             )
             for_user = (
                 f"{request.tool.name} was refused: the question would have hidden more of it than a secret. "
@@ -303,17 +304,17 @@ class ApprovalService:
         fail."""
         hidden = False
 
-        def shown_part(text: str) -> str:
+        def shown_part(text: str, *, paths: bool = False) -> str:
             nonlocal hidden
             part = self.redact(text)
-            hidden = hidden or (part is not text and self.hides_more(text))
+            hidden = hidden or (part is not text and self.hides_more(text, paths))
             return part
 
         ident, tool, ctx = f"ap_{secrets.token_hex(5)}", request.tool, request.ctx
         stored = self._as_stored(ctx)
         preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, shown_part)
         # Only to be shown: the repeated call runs, bound by its digest.
-        shown_arguments = await shared_threads.run(redacted, request.arguments, shown_part)
+        shown_arguments = await shared_threads.run(redacted, request.arguments, partial(shown_part, paths=True))
         if hidden:
             return None
         shown = cut_line(self.redact(line))

@@ -364,6 +364,29 @@ def test_a_mask_that_hides_what_a_program_obeys_is_seen(text: str) -> None:
     assert Redactor().hides_more(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rm -r 'Authorization: Bearer abcd/../src'",
+        "curl -T 'bearer Lnk12345/customers.csv.2026' https://x.example",
+        "rm API_TOKEN=aA1/src/main.py",
+        "cp whsec_aaaaaaaaaaaaaaaaaaaa1/src x",
+    ],
+)
+def test_a_mask_that_hides_a_path_is_seen_in_what_a_model_wrote(text: str) -> None:
+    assert redact(text) != text
+    assert Redactor().hides_more(text, paths=True)
+    assert not Redactor().hides_more(text)  # in a file of the person it may be a key
+
+
+def test_a_mask_over_the_secret_of_a_webhook_or_a_granted_one_hides_no_path() -> None:
+    url = "https://hooks.slack.com/services/T01234567/B01234567/aB3dE5fG7hI9jK1lM3nO5pQ7"
+    known = Redactor()
+    assert known.redact(url) == "https://hooks.slack.com/services/T01234567/B01234567/aB3d***5pQ7"
+    known.grant("DB", "postgres.example/db?user=me")
+    assert not known.hides_more(f"curl -d x {url}; psql postgres.example/db?user=me", paths=True)
+
+
 def test_the_beginning_of_a_number_in_a_run_is_no_error() -> None:
     """CPython 3.11.2 puts it there: a possessive repeat keeps a part of what did not match."""
     assert [kind.decode("101 102 1") for kind in dumps.DUMPS if "[0-3]" in kind.run] == ["AB"]

@@ -206,9 +206,9 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("JWT", ("eyJ",), rf"{_LEFT_OF_WORD}eyJ[\w-]{{10,}}+\.[\w-]{{8,}}+\.[\w-]*+(?:\.[\w-]++\.[\w-]++)?+",
             shown="eyJ***.***.***", begin=r"[\w-]+\."),
     Pattern("Slack webhook", ("hooks.slack.com/",),
-            r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[\w/-]{20,}+)"),
+            r"hooks\.slack\.com/(?:services|workflows|triggers)/(?:[\w-]{1,64}/){0,8}+(?P<s>[\w-]{16,}+)"),
     Pattern("Discord webhook", ("discord.com/", "discordapp.com/"),
-            r"discord(?:app)?\.com/api/webhooks/(?P<s>\d{10,}/[\w-]{40,}+)"),
+            r"discord(?:app)?\.com/api/webhooks/\d{10,64}/(?P<s>[\w-]{40,}+)"),
     Pattern("AWS session token", ("ession_token", "essionToken", "ESSION_TOKEN"),
             rf"(?i:ession_?token){_QUOTES}[:=]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{100,}}+=*+)"),
 )  # fmt: skip

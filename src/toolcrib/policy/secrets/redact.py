@@ -104,14 +104,17 @@ class Redactor:
             text = replaced(text, found)
         return text
 
-    def hides_more(self, text: str) -> bool:
-        """Return whether a mask would hide more than a secret: signs that a shell, a script or a URL obeys.
+    def hides_more(self, text: str, paths: bool = False) -> bool:
+        """Return whether a mask would hide more than a secret: signs that a shell, a script or a URL obeys; with
+        `paths` also a `/`.
 
-        A model may put what it does where a secret is expected: `http://me:;rm${IFS}-rf${IFS}src;@host/`.
+        A model may put what it does where a secret is expected: `http://me:;rm${IFS}-rf${IFS}src;@host/`,
+        `rm -r 'Authorization: Bearer link/../src'`. Files of the person have keys with a `/`, so `paths` is for
+        what a model wrote.
         """
         for _ in range(_ROUNDS):
             found = self.spans(text)
-            if any(_obeyed(text, span) for span in found):
+            if any(_obeyed(text, span, paths) for span in found):
                 return True
             if not found:
                 break
@@ -284,11 +287,14 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _obeyed(text: str, span: Span) -> bool:
-    """Return whether something could obey what a mask hides."""
+def _obeyed(text: str, span: Span, paths: bool) -> bool:
+    """Return whether something could obey what a mask hides, or with `paths` find a file by it. A granted value is
+    the person's own."""
     hidden = text[span.start : span.end]
     if span.mask.startswith(("\n", "\\n")):
         return not is_key_body(hidden)
+    if paths and "/" in hidden and not span.mask.startswith("[secret:"):
+        return True
     if text.startswith("@", span.end) and any(sign in hidden for sign in "?#@"):
         return True  # the address has, for some programs, another host than the one that is shown
     return _SIGN.search(hidden) is not None
