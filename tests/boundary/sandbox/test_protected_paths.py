@@ -412,3 +412,54 @@ def test_what_to_mount_in_very_many_repositories_is_known_at_once(tmp_path: Path
     began = time.process_time()
     assert len(found.mounts()) == 40_000
     assert time.process_time() - began < 2
+
+
+DETOURS = [
+    ".git/COMMIT_EDITMSG", ".git/logs/HEAD", ".git/logs/refs/heads/objects/a/b", ".git/refs", ".git/objects/pack",
+    ".git/modules/lib/FETCH_HEAD", ".hg/last-message.txt", "bare/FETCH_HEAD",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", DETOURS)
+def test_a_new_link_in_the_own_folder_of_a_repository_goes(tmp_path: Path, path: str) -> None:
+    """git writes through it: the message of a person's commit came into `~/.zshenv`."""
+    make(tmp_path, ".git/config", ".git/HEAD", ".git/modules/lib/HEAD", ".hg/", "bare/HEAD", "bare/objects/")
+    link = tmp_path / path
+    link.parent.mkdir(parents=True, exist_ok=True)
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    link.symlink_to("/elsewhere/.zshenv")
+    assert found.appeared() == [path]
+    there = find_protected_paths(tmp_path, tmp_path, frozenset())
+    there.started = time.time_ns()  # it is not new any more
+    assert there.appeared() == []
+    assert find_protected_paths(tmp_path, tmp_path, frozenset({".git", ".hg", "*"})).appeared() == []
+
+
+def test_a_link_that_an_earlier_command_made_elsewhere_goes_when_it_comes_into_a_repository(tmp_path: Path) -> None:
+    make(tmp_path, ".git/config", ".git/HEAD", "logs/", "other/")
+    (tmp_path / "logs/HEAD").symlink_to("/elsewhere/.bashrc")
+    (tmp_path / "other/COMMIT_EDITMSG").symlink_to("/elsewhere/.bashrc")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    found.started = time.time_ns()  # the links themselves do not change
+    (tmp_path / "logs").rename(tmp_path / ".git/logs")
+    (tmp_path / "other").rename(tmp_path / "src.git")
+    make(tmp_path, "src.git/HEAD", "src.git/objects/")
+    assert sorted(found.appeared()) == [".git/logs/HEAD", "src.git/COMMIT_EDITMSG"]
+
+
+def test_an_address_beside_the_settings_of_git_goes(tmp_path: Path) -> None:
+    """`git remote add` asks; git also reads the address of `origin` from these files."""
+    make(tmp_path, ".git/config", ".git/HEAD", ".git/branches/", ".git/refs/remotes/origin/HEAD")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    make(tmp_path, ".git/remotes/origin", ".git/branches/up", ".git/refs/remotes/origin/main")
+    assert sorted(found.appeared()) == [".git/branches/up", ".git/remotes/origin"]
+
+
+@pytest.mark.parametrize(("path", "kind"), [(".git/logs/HEAD", "link"), ("a/.git/remotes/origin", "file")])
+def test_what_leads_git_elsewhere_is_not_made_in_a_layer(path: str, kind: str) -> None:
+    def beside(name: str, before: bool) -> bool:
+        return False
+
+    assert protected_end(path, kind, beside, lambda path: False, frozenset()) == ".git"
+    assert protected_end(path, kind, beside, lambda path: False, frozenset({".git"})) is None
+    assert protected_end(".git/logs/HEAD", "file", beside, lambda path: False, frozenset()) is None

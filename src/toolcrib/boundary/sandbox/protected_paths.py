@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ..host_file import HostFile
 from ..programs import beneath, links_followed, places_followed, within_any, within_known
 from ..protected_names import REPOSITORY, ProtectedName, protected_by
 from ..real_path import real_path
+from .detours import OWN_FOLDERS, is_detour
 from .protected_search import (
     DEPTH,
     MAX_FOLDERS,
@@ -64,6 +65,8 @@ class ProtectedPaths:
     leads: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """What protected links lead to, and links on the way → the path of the first, and its protected name."""
     search: Search = field(default_factory=lambda: Search(""))
+    detours: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict[str, tuple[str, tuple[int, ...]]])
+    """What led version control elsewhere before the command (`Search.detours`)."""
     known: tuple[str, ...] = ()  # folders to look at again, however many others exist by then
     held: set[str] = field(default_factory=set[str])  # files that the host runs, whatever their names
     shared: dict[HostFile, None] = field(default_factory=dict[HostFile, None])  # for others, too (`running_commands`)
@@ -96,6 +99,11 @@ class ProtectedPaths:
         """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root.
         `deep` are further folders to look at. `others` are commands that may hide what a path is."""
         found: dict[str, None] = {}
+
+        def add(path: str) -> None:
+            if found.keys().isdisjoint((path, *map(str, Path(path).parents))):
+                found[path] = None
+
         deep, new = frozenset(deep), remembered(self.root, self.started)
         was, cut = self.search, len(self.search.seen) >= MAX_FOLDERS
         known, closed = (*self.known, *deep), was.closed.copy()
@@ -113,16 +121,14 @@ class ProtectedPaths:
                 continue
             if (path not in self.existing or path in self.doubtful or entered) and _is_harmless(path, name):
                 continue
-            path = self._movable(base, name)
-            if path not in found and found.keys().isdisjoint(map(str, Path(path).parents)):
-                found[path] = None
+            add(self._movable(base, name))
+        for path in self._new_detours(search):
+            add(path)
         there = (path for path in sorted({*self.held, *self._new()}) if os.path.lexists(path))
         for path in there:
             if self.is_as_it_was(path):
                 continue
-            path = next((link for link in links_followed(path) if path.startswith(f"{link}/")), path)  # it is new
-            if path in found or found.keys().isdisjoint(map(str, Path(path).parents)):
-                found[path] = None
+            add(next((link for link in links_followed(path) if path.startswith(f"{link}/")), path))  # it is new
         return list(found) if self.absolute else [os.path.relpath(path, self.root) for path in found]
 
     def is_as_it_was(self, path: str) -> bool:
@@ -194,6 +200,14 @@ class ProtectedPaths:
 
     def _new(self) -> list[str]:
         return [path for file in self.many for path in file.there()]
+
+    def _new_detours(self, search: Search) -> Iterator[str]:
+        for path, (folder, mark) in search.detours().items():
+            base = folder if os.path.basename(folder) not in OWN_FOLDERS else os.path.dirname(folder)
+            seen = base in self.search.seen or self._is_recent(folder)  # else nobody knows since when it is there
+            new = self.detours.get(path) != (folder, mark) if seen else self._is_recent(path)
+            if new and not _is_granted(os.path.relpath(path, base), self.allowed):
+                yield path
 
     def _is_recent(self, path: str) -> bool:
         try:
@@ -339,6 +353,8 @@ def protected_end(
     `kind` is the type that the path would have ("dir", "file" …). Folders that are `generated` are not searched for
     protected names, and skipped here, too.
     """
+    if is_detour(path, kind) and not _is_granted(".git", allowed):
+        return ".git"
     folded = path.rpartition("/")[2].casefold()
     if folded not in _LAST and not (kind == "link" and folded in _BETWEEN):
         return None
@@ -402,7 +418,7 @@ def find_protected_paths(
                 found.leads[real] = (path, each)
                 if real.startswith(f"{root}/"):
                     found.held.add(real)
-    found.known = tuple(bases)
+    found.known, found.detours = tuple(bases), search.detours()
     return found
 
 

@@ -18,6 +18,7 @@ from ..hidden_entries import hidden_name
 from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES, WITHIN_REPOSITORY
 from ..real_path import real_path
+from .detours import OWN_FOLDERS, detours_in, state_of
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
 # from, worktrees hold one each (gitrepository-layout(5)).
@@ -151,6 +152,7 @@ class Search:
     linked: set[str] = field(default_factory=set[str])  # folders that git or an editor enters: an index, `.gitmodules`
     entered: set[str] = field(default_factory=set[str])
     """Those of them that `git status` enters from a repository that is not far down."""
+    repositories: set[str] = field(default_factory=set[str])  # the own folders of those that were seen
     closed: set[str] = field(default_factory=set[str])
     """Folders that their owner may not list or enter. After a command those count that were closed before; others are
     opened."""
@@ -172,6 +174,13 @@ class Search:
                 yield from ((base, name) for name in names)
                 if self.remembered:  # afterwards the links are the same: the folders were read-only
                     yield from ((base, link) for link in self._links_below(base, names, look, _MAX_HIDDEN, depth=1))
+
+    def detours(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Return the links and addresses in the own folders of the repositories that were seen, each with the folder
+        and what changes with it."""
+        look = _list_once if self.remembered else _list
+        found = [(path, folder) for folder in self.repositories for path in detours_in(folder, look)]
+        return {path: (folder, state_of(path)) for path, folder in found}
 
     def _not_free(self, base: str, name: str) -> Iterator[str]:
         """Yield a name in a folder; if something in it is free, the names in it instead."""
@@ -223,7 +232,9 @@ class Search:
         for name in (each for first in entries & _ABOVE for each in _BETWEEN[first]):
             if os.path.islink(f"{base}/{name}"):
                 self.links[base, name] = os.readlink(f"{base}/{name}")
+        self.repositories.update(f"{base}/{each}" for each in entries & OWN_FOLDERS)
         if _is_repository(base, entries):
+            self.repositories.add(base)
             yield from (name for name in REPOSITORY_NAMES if name in entries)
         for first in _BY_FIRST if (firsts := entries & _FIRST) else ():
             if first in firsts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import stat
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..host_files import host_files_in, own_data_in
 from ..programs import beneath, within_any
 from ..real_path import real_path
 from ..workspace_paths import WHOLE_MACHINE
+from .detours import state_of
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
 from .protected_search import closed_above, entered_before, remembered, repositories_after
@@ -79,7 +79,7 @@ class Writable:
                 if lasting:
                     guard.close_repositories()
                 doubt(guard, ended)
-                guard.states = {path: _state(path) for path, read_only in guard.mounts() if read_only}
+                guard.states = {path: state_of(path) for path, read_only in guard.mounts() if read_only}
             begin(guards)
         return guards
 
@@ -120,7 +120,7 @@ class Writable:
     def _replaced(self, guards: Iterable[ProtectedPaths]) -> list[str]:
         """Say which protected files were replaced. Then the kernel removes what is mounted on them in other mount
         namespaces (rename(2), unlink(2)), so that the command could change the new ones."""
-        paths = [path for guard in guards for path, was in guard.states.items() if _state(path) not in ((), was)]
+        paths = [path for guard in guards for path, was in guard.states.items() if state_of(path) not in ((), was)]
         if not paths:
             return []
         shown = ", ".join(one_line(os.path.relpath(path, self._workspace)) for path in sorted(paths)[:10])
@@ -169,12 +169,3 @@ class Writable:
             bases = self._known.setdefault(root, {})
             bases.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with the folders that were known before
         return found
-
-
-def _state(path: str) -> tuple[int, ...]:
-    """Return what a file has no more when it is replaced. Numbers of inodes are used again; folders change."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return ()
-    return status.st_ino, 0 if stat.S_ISDIR(status.st_mode) else status.st_ctime_ns
