@@ -669,6 +669,28 @@ async def test_rewinding_takes_back_what_a_script_changed(monkeypatch: pytest.Mo
         assert ["exec" in line for line in done.left] == [True]
 
 
+@pytest.mark.parametrize("rewound", [True, False])
+async def test_a_script_that_its_session_left_behind_begins_anew(
+    monkeypatch: pytest.MonkeyPatch, rewound: bool
+) -> None:
+    from toolcrib.agent.rewind import rewind_session
+
+    code = 'await write_file(path="b.txt", content="new")\nawait delete_file(path="a.txt")'
+    script = {"calls": [call("run_code", code=code)]}
+    monkeypatch.setenv("TOOLCRIB_TOOLS__CODE", "true")
+    async with agent(script, script) as made:
+        session = made.new_session()
+        (first,) = (await made.run("go", session)).waiting
+        written = made.box.workspace.root / "b.txt"
+        if rewound:
+            rewind_session(made.box, session, 0)
+            assert not written.exists()
+        (second,) = (await made.run("again", session)).waiting
+        assert first["approval"] != second["approval"] and written.exists()
+        said = [each.text for turn in session.entries if isinstance(turn, ResultTurn) for each in turn.results]
+        assert ["had their effects" in text for text in said] == ([] if rewound else [True])
+
+
 async def test_rewinding_takes_the_files_back() -> None:
     from toolcrib.agent.rewind import rewind_session
 

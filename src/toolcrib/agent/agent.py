@@ -28,7 +28,7 @@ from .limits import RunLimits, Spent
 from .loop_parts import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
-from .reply_calls import known_result
+from .reply_calls import left_result
 from .session import AgentSession
 from .session_labels import note_changes, note_entries, note_history, note_message, note_record, note_report
 from .session_lock import NoSuchSession
@@ -209,7 +209,7 @@ class Agent:
             elif text is not None:
                 for waits in session.row.waiting:  # these calls do not run any more
                     await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
-                closed = await session.do(session.close_calls, partial(known_result, self.box, session))
+                closed = await session.do(session.close_calls, partial(left_result, self.box, session))
                 await session.do(note_entries, self.box, closed, session.id, len(session.entries) - len(closed))
                 said = await session.do(session.say, text, *files, note=now())
                 self.box.new_turn(session.id)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..builtin.ask_user import CAN_PAUSE
-from ..core.call import ToolCall
+from ..core.call import ToolCall, inner_id
 from ..core.context import BEHIND, MAY_ACT, READ_ELSEWHERE, REFUSES
 from ..core.events import CallFinished, CallStarted
 from ..core.output import ImageBlock, ToolOutput
@@ -138,6 +138,15 @@ def known_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCa
     else:
         said = f"This call ran (outcome: {ran[-1]}), but its output was lost when the process ended."
     return CallResult(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
+
+
+def left_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCall) -> CallResult | None:
+    """Return the result of a call that does not run any more, if it, or a call of a script, has had effects."""
+    known = known_result(box, session, run_id, call)
+    if known is None and box.audit.query(call_id=inner_id(run_id, "*"), kind="intent", after=0, limit=1):
+        said = "This script does not go on. Its calls until then had their effects, and called again it begins anew."
+        return CallResult(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
+    return known
 
 
 def _waits(run_id: str, call: ModelCall, output: ToolOutput) -> list[dict[str, Any]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ..builtin.code.stored_scripts import ScriptStore
 from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
@@ -54,6 +56,8 @@ def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewou
             tool = box.registry.find(call.name)
             if tool is None or tool.makes_calls:
                 _take_back_calls_of(box, inner_id(run_id, ""), done)
+                with closing(ScriptStore(box.state)) as scripts:
+                    scripts.forget(run_id)  # else the same script, called again, goes on behind what is taken back
             rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
             ran = any(row["kind"] == "intent" or row["outcome"] == "ok" for row in rows)
             if ran and not subagents and not (tool is not None and tool.is_read_only):

@@ -155,6 +155,9 @@ class _Run:
     def _begin(self, code: str) -> Step | tuple[ScriptState, dict[int, Any]]:
         """Start the script; if it waits, return its state."""
         found = self._services.store.load(self._key)
+        if found and READ_ELSEWHERE in self._ctx.metadata and found[0].run != self._ctx.call_id:
+            self._services.store.delete(self._key)  # the session has left that call behind, and its questions ended
+            found = None
         return found or self._script.start(code, stubs_text(self._functions.values()))
 
     async def _go_on(self, state: ScriptState, results: dict[int, Any]) -> Step:

@@ -161,6 +161,10 @@ class ScriptStore(RecordPart):
         """Remove a script that has ended."""
         self._run("DELETE FROM script WHERE key = ?", key)
 
+    def forget(self, run: str) -> None:
+        """Remove the script that the call with this id began: its session was taken back to before it."""
+        self._run("DELETE FROM script WHERE run = ?", run)
+
     def _insert(self, key: str, run: str, number: int, data: Any) -> None:
         body = json.dumps(data)
         mac = self._mac(key, run, number, body)
