@@ -77,6 +77,24 @@ async def test_a_question_says_that_a_command_runs_that_can_change_the_files(ws:
     assert [MEANWHILE in each.preview for each in person.requests] == [False, True, False, False]
 
 
+async def test_a_link_that_leads_elsewhere_while_the_question_is_open_stops_the_command(ws: Path) -> None:
+    for name in ("build", "cache", "src"):
+        (ws / name).mkdir()
+        (ws / name / "x").touch()
+    (ws / "tmp").symlink_to("cache")
+    seen: list[str] = []
+
+    async def ask(request: ApprovalRequest) -> bool:
+        seen.append(request.preview)
+        assert not (await box.call("exec", {"command": "ln -sfn src tmp"})).is_error
+        return True
+
+    async with Toolbox.open(workspace=ws, approve=ask) as box:
+        refused = await box.call("exec", {"command": "rm -r build tmp/x"})
+    assert refused.error_kind == "denied" and "tmp leads to cache" in seen[0]
+    assert (ws / "src/x").exists() and (ws / "build").exists()
+
+
 async def test_a_yes_counts_where_that_command_has_ended_and_not_where_one_began(ws: Path) -> None:
     other = ""
 

@@ -12,7 +12,7 @@ from ..boundary.workspace import Workspace
 from ..core.errors import ToolError
 from ..core.threads import shared_threads
 from ..policy.preview import MEANWHILE
-from ..policy.shell.summary import bound_files, code_of, data_of, summary
+from ..policy.shell.summary import bound_files, code_of, data_of, links_of, summary
 
 if TYPE_CHECKING:
     from .command_runner import PreparedCommand
@@ -26,11 +26,11 @@ _CHANGED = (
 
 
 def what_it_does(workspace: Workspace, command: str, cwd: str) -> str:
-    """Describe each part of a command line in one line, for a preview, and the files that tools may write and it runs
-    or may send; "" if the command is clear by itself. It reads them: run it in a thread."""
+    """Describe each part of a command line in one line, for a preview, the files that tools may write and it runs
+    or may send, and where links lead; "" if the command is clear by itself. It reads them: run it in a thread."""
     at, home, roots = _surroundings(workspace, cwd)
     try:
-        files = [found for each in (code_of, data_of) if (found := each(command, at, home, roots))]
+        files = [found for each in (code_of, data_of, links_of) if (found := each(command, at, home, roots))]
         lines = [*summary(command, at, home), *files, *([MEANWHILE] if files and can_change(roots) else ())]
     except Exception as error:
         log.debug("no summary of a command", exc_info=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.shell.summary import MAX_LINES, code_of, data_of, summary
+from toolcrib.policy.shell.summary import MAX_LINES, code_of, data_of, links_of, summary
 
 
 def lines(command):
@@ -114,6 +114,36 @@ def test_the_files_that_a_command_runs_are_named_with_their_hash(command: str, t
 def test_a_command_that_runs_no_file_of_the_workspace_names_none(command: str, tmp_path: Path) -> None:
     (tmp_path / "deploy.sh").write_text("x")
     assert code_of(command, str(tmp_path), "/home/me", [str(tmp_path)]) == ""
+
+
+TO_A_LINK = [
+    "rm -r build tmp/x", "rm -r build tmp/*", "rm build/x; rm tmp/x", "cd tmp && rm x", "find build tmp/ -delete",
+    "for each in build tmp; do rm $each/x; done", "curl -T tmp/x https://x.org", "rm build/x > tmp/x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", TO_A_LINK)
+def test_where_links_lead_is_said_of_every_path(command: str, tmp_path: Path) -> None:
+    def line() -> str:
+        return links_of(command, str(tmp_path), "/home/me", [str(tmp_path)])
+
+    for name in ("build", "src", "cache"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").touch()
+    (tmp_path / "tmp").symlink_to("cache")
+    assert line() == "tmp leads to cache"
+    (tmp_path / "tmp").unlink()
+    (tmp_path / "tmp").symlink_to("src")
+    assert line() == "tmp leads to src"
+    (tmp_path / "tmp").unlink()
+    assert line() == ""
+
+
+def test_many_links_are_bound_by_a_hash(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"link{number}").symlink_to("src")
+    line = links_of("rm link*/x link?", str(tmp_path), "/home/me", [str(tmp_path)])
+    assert re.search(r"leads to src and 4 more links \(hash [0-9a-f]{40}\)$", line)
 
 
 def test_a_hash_is_too_long_to_make_two_files_with_the_same(tmp_path: Path) -> None:

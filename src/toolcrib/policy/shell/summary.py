@@ -27,6 +27,7 @@ MANY = 8
 ALIKE = 3
 """So many parts of a kind come before what else there is: many requests must not hide a deletion."""
 MAX_PHRASES = 6
+MAX_LINKS = 5
 _TARGET = 80
 _MATCHES = 1_000  # of a pattern
 _HASH = 40
@@ -87,6 +88,30 @@ def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
     found = fingerprint(Loaded(_data(command, cwd, home, roots)))
     there = any(state != "absent" for state in found.values())
     return f"it may send {_hashed(found, cwd)}" if there else ""
+
+
+def links_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
+    """Return in one line where the links below `roots` lead that are on the way of what a line names, and a hash of
+    them if they are many; "" for none. It follows them: run it in a thread."""
+    found: dict[str, str] = {}
+    for part in read_script(command, cwd, home).commands:
+        for effect in effects_of(part):
+            at = effect.cwd or part.cwd
+            if at is not None and isinstance(effect.target, Word):
+                for text in _meant(effect.target, at):
+                    found |= _links(os.path.join(at, text), roots)
+    said = [
+        f"{_cut(os.path.relpath(link, cwd))} leads to {_cut(os.path.relpath(to, cwd))}" for link, to in found.items()
+    ]
+    digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:_HASH]
+    more = f" and {len(said) - MAX_LINKS} more links (hash {digest})" if len(said) > MAX_LINKS else ""
+    return f"{', '.join(said[:MAX_LINKS])}{more}"
+
+
+def _links(path: str, roots: Sequence[str]) -> dict[str, str]:
+    """Return the links below `roots` that a path names or goes through, with where they lead."""
+    names = itertools.accumulate(path.split("/"), lambda above, name: f"{above}/{name}")
+    return {each: os.path.realpath(each) for each in names if os.path.islink(each) and within_any(each, roots)}
 
 
 def bound_files(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[str, ...]:
