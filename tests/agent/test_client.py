@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -397,3 +397,24 @@ async def test_a_reply_that_unpacks_to_much_does_not_hold_up_other_work() -> Non
         work.cancel()
     assert len(text) > 2_000_000
     assert turns > 300
+
+
+async def test_lines_without_events_do_not_hold_up_other_work() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield (b"x" * 31 + b"\n") * 65_536  # 2 MiB at once, as a compressed reply may unpack to
+
+    asked = model_of("chat:m", ModelPlace(GuardSettings(), "http://127.0.0.1:9/v1", 5.0, {}))
+    work = asyncio.create_task(other())
+    with pytest.raises(ModelError):
+        async for _ in cast("Any", asked)._events(chunks(), cast("Any", asked)._wire.decoder()):
+            pass
+    work.cancel()
+    assert turns > 10

@@ -49,6 +49,7 @@ MIN_SECRET = 6  # characters of a header that is removed from errors
 MAX_REPLY = 64 << 20
 """Bytes of one reply with its framing, which is about 200 bytes for each token."""
 MAX_ERROR = 64 * 1024  # bytes of an error's body
+PIECE = 4 * 1024  # bytes of a reply after which other work of the event loop may run
 _ADDRESS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "ollama": "OLLAMA_HOST"}
 """What sets the address of these models; of others `agent.base_url` does."""
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -203,18 +204,20 @@ class HttpModel:
                 break
             if (size := size + len(chunk)) > MAX_REPLY:
                 raise ModelError(f"{self.name} sent more than {MAX_REPLY >> 20} MiB in one reply", "protocol")
-            for decoded in self._decoded(parser.feed(chunk), decoder):
-                for event in decoded:
-                    calls += isinstance(event, CallBegun)
-                    yield event
-                if calls > MAX_CALLS:
-                    raise ModelError(f"{self.name} sent more than {MAX_CALLS:,} calls in one reply", "protocol")
-                if decoder.usage is not seen and decoder.usage != seen:
-                    seen = decoder.usage
-                    yield UsageSeen(seen)
-                end = loop.time() + self._idle
-                await turns.after(b"")
-            await turns.after(chunk)
+            for at in range(0, len(chunk), PIECE):  # it may be many lines without an event
+                piece = chunk[at : at + PIECE]
+                for decoded in self._decoded(parser.feed(piece), decoder):
+                    for event in decoded:
+                        calls += isinstance(event, CallBegun)
+                        yield event
+                    if calls > MAX_CALLS:
+                        raise ModelError(f"{self.name} sent more than {MAX_CALLS:,} calls in one reply", "protocol")
+                    if decoder.usage is not seen and decoder.usage != seen:
+                        seen = decoder.usage
+                        yield UsageSeen(seen)
+                    end = loop.time() + self._idle
+                    await turns.after(b"")
+                await turns.after(piece)
         yield ReplyEnd(self._finished(parser, decoder))
 
     def _decoded(self, found: Iterator[tuple[str, str]], decoder: Decoder) -> Iterator[Iterable[ModelEvent]]:
