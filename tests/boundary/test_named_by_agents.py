@@ -55,9 +55,22 @@ CASES = [  # the file, its text, by whom that is run, and what it names
         "tools/quoted",
     ),
     (".envrc", "dotenv_if_exists\n", "direnv", ".env"),
-    (".envrc", 'use_devenv; eval "$(devbox generate direnv)"\n', "direnv", "devenv.nix", "devenv.yaml", "devbox.json"),
+    (".envrc", 'eval "$(devbox generate direnv)"\n', "direnv", "devbox.json", "devbox.lock", ".devbox"),
+    (
+        ".envrc",
+        "use_devenv; use flox",
+        "direnv",
+        "devenv.nix",
+        "devenv.yaml",
+        "devenv.local.nix",
+        "devenv.local.yaml",
+        "devenv.lock",
+        ".devenv",
+        ".flox",
+    ),
     ("mise.toml", '[env]\n_.source = "./e.sh"\n[hooks]\nenter = "python3 x.py"\n', "mise", "e.sh", "x.py"),
     ("mise/config.toml", "_.file = ['.env', {path = '{{config_root}}/v'}]\n_.path = 'bin'\n", "mise", ".env", "v"),
+    ("mise/config.local.toml", '[hooks]\nenter = "./x"\n', "mise", "x"),
     ("mise.local.toml", """env_file = ".env"\nA = "{{ exec(command='./x') }}"\n""", "mise", ".env", "x"),
     ("packages/a/.mcp.json", '{"mcpServers": {"x": {"command": "./s"}}}', "Claude Code", "packages/a/s"),
 ]
@@ -83,6 +96,13 @@ def test_what_a_command_names_is_found(tmp_path: Path, case: tuple[str, ...]) ->
     found = named(tmp_path, (tmp_path / settings).parent)
     assert sorted(found) == sorted(names)
     assert set(found.values()) == {f"{agent} runs it outside the sandbox, as you ({settings} names it)"}
+
+
+def test_the_folder_that_a_tool_for_environments_makes_is_found_also_when_it_is_there(tmp_path: Path) -> None:
+    """direnv runs what is in it: a command made `etc/conda/activate.d/x.sh`."""
+    put(tmp_path / ".envrc", 'watch_file pixi.lock\neval "$(pixi shell-hook)"\n')
+    (tmp_path / ".pixi" / "envs").mkdir(parents=True)
+    assert sorted(named(tmp_path)) == [".pixi", "pixi.lock", "pixi.toml", "pyproject.toml"]
 
 
 BASHRC = """export NVM_DIR="$HOME/.nvm" HISTFILE=~/.hist

@@ -51,10 +51,14 @@ _SOURCED = lazy_regex(
 _DOTENV = lazy_regex(r"""\bdotenv(?:_if_exists)?\b[ \t]*["']?([^\s;&|<>()"'`$]*)""")  # variables can run code
 _NIX = ("./shell.nix", "./default.nix")
 _OF_TOOL = {  # what a tool that makes an environment reads in the folder: `use flake`, `eval "$(devbox …)"`
-    "flake": ("./flake.nix", "./flake.lock"), "nix": _NIX, "lorri": _NIX, "devenv": ("./devenv.nix", "./devenv.yaml"),
-    "devbox": ("./devbox.json",), "flox": ("./.flox/env/manifest.toml",), "pixi": ("./pixi.toml",),
-    "guix": ("./guix.scm", "./manifest.scm"),
+    "flake": ("./flake.nix", "./flake.lock"), "nix": _NIX, "lorri": _NIX, "guix": ("./guix.scm", "./manifest.scm"),
+    "devenv": (
+        "./devenv.nix", "./devenv.local.nix", "./devenv.yaml", "./devenv.local.yaml", "./devenv.lock", "./.devenv",
+    ),
+    "devbox": ("./devbox.json", "./devbox.lock", "./.devbox"), "flox": ("./.flox",),
+    "pixi": ("./pixi.toml", "./pyproject.toml", "./pixi.lock", "./.pixi"),
 }  # fmt: skip
+_OF_TOOLS = frozenset(name for names in _OF_TOOL.values() for name in names)
 _COMMENT = lazy_regex(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _OF_MISE = lazy_regex(r"\b(?:_\.|mise\.|env_)file[ \t]*=[ \t]*(\[[^\[\]]*\]|[^\n]*)")  # with variables, too
 _HOME = lazy_regex(r"\$\{HOME\}|\$HOME\b")
@@ -169,7 +173,7 @@ def _files(words: Iterable[str], bases: list[str], root: str) -> Iterator[str]:
             if path == root or not beneath(path, root):
                 continue
             there = os.path.lexists(path)
-            if there and os.path.isdir(path):
+            if there and word not in _OF_TOOLS and os.path.isdir(path):
                 bases += [path] if path not in bases and len(bases) < _MAX_FOLDERS else []
             elif word.endswith(_PLACE):
                 yield from [path] if os.access(path, os.X_OK) else []

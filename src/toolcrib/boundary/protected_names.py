@@ -42,8 +42,9 @@ SHELL_STARTS = (
 )  # fmt: skip
 """Files of a person's home whose commands a shell runs at its start or end (`named_by_agents.py`)."""
 MISE = (
-    "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml", ".mise", ".config/mise.toml",
-    ".config/mise",
+    "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml", "mise/config.local.toml",
+    ".mise", ".config/mise.toml", ".config/mise.local.toml", ".config/mise", ".miserc.toml", ".rtx.toml",
+    ".rtx.local.toml",
 )  # fmt: skip
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
