@@ -88,6 +88,8 @@ RUN = {
     "node -r ./a -e 1": "a.js", "perl -Iapp -MA -e 1": "app/helper.py", "make -I in all": "in/more.mk",
     "docker build .": "Dockerfile", "uvicorn app.main:app": "app/main.py",
     "npx tsx a.js": "a.js", "cat c.txt | sh -s deploy.sh": "c.txt",
+    'rm -r -- app "$(cat deploy.sh)"': "deploy.sh", "x=$(<deploy.sh); rm -r app $x": "deploy.sh",
+    "read x < deploy.sh; rm -r app $x": "deploy.sh",
     "python3 link": "app/__main__.py", "sed s/x/y/ c.txt > new.sh; sh new.sh": "c.txt",
 }  # fmt: skip
 
@@ -103,7 +105,7 @@ def test_the_files_that_a_command_runs_are_named_with_their_hash(command: str, t
         return code_of(command, str(tmp_path), "/home/me", [str(tmp_path)])
 
     before = line()
-    assert before.startswith(("it runs code of ", "it may run code of ")) and line() == before
+    assert before.startswith(("it runs code of ", "it may run or obey ")) and line() == before
     (tmp_path / "notes.txt").write_text("other")
     assert line() == before
     (tmp_path / RUN[command]).write_text("evil")

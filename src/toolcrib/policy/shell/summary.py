@@ -79,7 +79,7 @@ def code_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
     found, _, certain = _code(command, cwd, home, roots)
     if all(state == "absent" for state in found.values()):
         return ""  # as soon as one is there, the line is, too
-    return f"it {'runs' if certain else 'may run'} code of {_hashed(found, cwd)}"
+    return f"it {'runs code of' if certain else 'may run or obey'} {_hashed(found, cwd)}"
 
 
 def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
@@ -121,7 +121,7 @@ def bound_files(command: str, cwd: str, home: str, roots: Sequence[str]) -> tupl
 
 def _code(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...], bool]:
     """Return the fingerprint and the paths of what a line runs or loads, and whether it is known that it does. A
-    command that names no file, or gets input from others, may run what these name."""
+    command that names no file, or gets input or words from others, may run or obey what these name."""
     found: dict[str, str] = {}
     paths: list[str] = []
 
@@ -134,6 +134,7 @@ def _code(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[dict
     blind, variables = False, list[str]()
     for part in parts:
         variables += _set_by(part)
+        blind = blind or any(None in word.parts for word in part.args)
         kinds = {effect.kind for effect in effects_of(part)}
         runs = part.name in _READS_CODE or not _RUNS.isdisjoint(kinds)
         if part.cwd is not None and runs and (part.name or part.words):
