@@ -405,3 +405,8 @@ def test_an_error_about_a_schema_says_how_to_find_the_tool() -> None:
     said = "tools.5.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
     error = error_of(400, json.dumps({"error": {"type": "invalid_request_error", "message": said}}), {}, "m at u")
     assert said in str(error) and "`toolcrib lint` names the tools" in str(error)
+
+
+def test_an_error_about_an_image_says_how_to_take_it_back() -> None:
+    error = error_of(400, json.dumps({"error": {"message": "Could not process image"}}), {}, "m at u")
+    assert "Could not process image" in str(error) and "`toolcrib sessions rewind`" in str(error)

@@ -29,6 +29,8 @@ def error_of(status: int, body: str, headers: Mapping[str, str], where: str, key
     advice = _HELP.get(kind, "").replace("the key of this provider", key or "the key of this provider")
     if kind == "refused" and "schema" in message:
         advice = _SCHEMA
+    elif kind == "refused" and "image" in message.lower():
+        advice = _IMAGE
     return ModelError(text + advice, kind, status=status, retry_after=_retry_after(headers))
 
 
@@ -72,6 +74,12 @@ _SCHEMA = (
     "mcp_servers.NAME.disabled_tools."
 )
 """The advice where a server refuses a tool: it then refuses every request that offers the tool."""
+_IMAGE = (
+    ". If it is an image of yours, take that message back: `/rewind` in a chat, or `toolcrib sessions rewind`. "
+    "Until then every request is refused."
+)
+"""The advice where a server refuses an image: it then refuses every request of the session. Those of tools are left
+out, but not a person's."""
 
 
 def _said(body: str) -> tuple[str, str]:
