@@ -620,7 +620,8 @@ async def test_a_program_of_the_folder_where_a_command_runs_asks(
 
 
 @pytest.mark.parametrize(
-    "glob", [None, "*.pem", ".env", "private/**", "*.py,*.pem", "*.{py,md} .env", "*.{a,b},*.{c,pem}", " ", ","]
+    "glob",
+    [None, "*.pem", ".env", "private/**", "*.py,*.pem", "*.{py,md} .env", "*.{a,b},*.{c,pem}", " ", ",", "#x", "#"],
 )
 async def test_a_search_that_would_show_protected_files_asks(host: Host, glob: str | None) -> None:
     (host.work / "private/x").write_text("KEY=1\n")
@@ -719,6 +720,21 @@ async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:
     (host.work / ".gitignore").write_text(".env\nprivate/\n")
     assert await host.decides("Grep", {"pattern": "KEY"}) == "allow"
     assert await host.decides("Grep", {"pattern": "KEY", "glob": ".env"}) == "ask"
+
+
+async def test_outside_a_repository_nothing_is_ignored(host: Host) -> None:
+    (host.work / ".gitignore").write_text(".env\nprivate/\n")
+    assert await host.decides("Grep", {"pattern": "KEY"}) == "ask"
+    assert await host.decides("Grep", {"pattern": "KEY", "glob": "*.md"}) == "allow"
+
+
+@pytest.mark.parametrize("glob", ["cfg/**", "cfg/*.json", "{x,cfg}/*", "{x/,cfg/}*.json", "!cfg/a.py"])
+async def test_a_filter_with_a_path_means_the_folder_where_the_host_runs(host: Host, glob: str) -> None:
+    (host.work / "cfg").mkdir()
+    (host.work / "cfg/credentials.json").write_text("KEY=1\n")
+    (host.work / "cfg/a.py").write_text("KEY=1\n")
+    assert await host.decides("Grep", {"pattern": "KEY", "path": "cfg", "glob": glob}) == "ask"
+    assert await host.decides("Grep", {"pattern": "KEY", "path": "cfg", "glob": "cfg/*.py"}) == "allow"
 
 
 async def test_every_address_of_a_prompt_is_judged(host: Host) -> None:

@@ -106,9 +106,10 @@ def _excepts(path: str) -> bool:
     return len(text) == _MAX_READ or re.search(rb"^(?:\xef\xbb\xbf)?!", text, re.MULTILINE) is not None
 
 
-def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> bool:
+def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False, git: bool = True) -> bool:
     """Return whether ripgrep leaves a file out that lies below `root`: it, or a folder on the way, is hidden, or git
-    ignores it, for certain. `hidden`: it searches hidden files, too; `named`: only hidden folders are left out."""
+    ignores it, for certain. `hidden`: it searches hidden files, too; `named`: only hidden folders are left out;
+    `git`: what git ignores counts."""
     above = path
     folders: list[str] = []
     while above != os.path.dirname(above):
@@ -116,7 +117,7 @@ def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> b
         folders.insert(0, above)
     if any(os.path.lexists(f"{each}/{name}") for each in folders for name in (".ignore", ".rgignore")):
         return False  # what these say comes before the rest
-    tops = [at for at, each in enumerate(folders) if os.path.lexists(f"{each}/.git")]
+    tops = [at for at, each in enumerate(folders) if git and os.path.exists(f"{each}/.git")]
     if tops and any(map(_excepts, _other_rules(folders[tops[-1]]))):
         return False  # what is excepted there is searched, hidden or not
     rules: list[tuple[str, list[_Rule]]] = []

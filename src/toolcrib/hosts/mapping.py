@@ -17,6 +17,7 @@ from ..core.errors import ToolError
 from ..core.json_values import as_array
 from ..core.text import lazy_regex
 from .hook_events import HostEvent, HostName, Json, Unmapped, workspace_of
+from .search_filters import BY_END, GIT_TAKES, is_in_repository, pieces
 from .written_files import MAX_TEXT, has_new_names, has_odd_name, named_files, shows_more, text_of
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
@@ -46,15 +47,7 @@ _SHELL_WORD = (
 _UNWRAPPED = lazy_regex(rf"{_SHELL_WORD}(?![\s\ufeff]+(?:'[^']*'|\"[^\"$`\\]*\")\s*\Z)", re.IGNORECASE)
 """A command from which Gemini CLI takes `sh -c` away, and quotes around all the rest: `sh -c 'ls' 'x; rm y'` runs `rm`.
 One quoted text means the same to both."""
-_GIT_TAKES = lazy_regex(
-    r"(?!-)(?:\\[^0-9pPkuxc\0\n]|\[\^?(?:a-z|A-Z|0-9|[^]\\\[\0\n-])+\]|\((?![?*+{])|\)|\|(?![*+?{])"
-    r"|[^]\\()\[{}*+?|\0\n]|(?<=[^(|^])[*+?]){1,1000}"
-)
-"""The patterns that `git grep -E` is sure to take. Where it fails, Gemini CLI searches again without git: what git
-ignores is searched, too. One that begins with a dash is an option for `grep`."""
 _OF_COPILOT = lazy_regex(r"/(?:agents|claude|gemini|[^/]*instructions)\.md\Z", re.IGNORECASE)
-_BY_END = lazy_regex(r"[\w./*-]*\*(\.[\w.-]+|\.\{[\w.,-]+\})")
-"""Filters that mean names with an end, at any depth, to `git`, `grep` and `rg`. Others are pathspecs: `:/`, `cfg`."""
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
     "codex": ("workdir",), "gemini": ("dir_path",), "cursor": ("working_directory", "cwd"),
 }  # fmt: skip
@@ -312,24 +305,21 @@ def _greps(given: Json, event: HostEvent) -> Calls:
     if event.host == "gemini":
         if pattern.startswith("-"):
             raise Unmapped
-        ignored = ignored or _GIT_TAKES.fullmatch(pattern) is None
-        ends = [each and _BY_END.fullmatch(each) for each in filters]
+        ignored = ignored or GIT_TAKES.fullmatch(pattern) is None
+        ends = [each and BY_END.fullmatch(each) for each in filters]
         filters = [each and (f"*{end[1]}" if end else "*") for each, end in zip(filters, ends, strict=True)]
     for folder in _folders(given, event):
-        for name in dict.fromkeys(piece for each in filters for piece in _pieces(each)):
+        top = workspace_of(event)
+        here = real_path(os.path.join(top, os.path.expanduser(folder)))
+        ignored = ignored or not is_in_repository(here)
+        elsewhere = here != real_path(top)
+        for name in dict.fromkeys(piece for each in filters for piece in pieces(each, elsewhere=elsewhere)):
             made: dict[str, Any] = {"pattern": pattern, "path": folder, "hidden": True}
             if name is not None:
                 made["glob"] = name
             if name is not None or ignored:  # ripgrep searches what it names, ignored or not
                 made["no_ignore"] = True
             yield "grep", made
-
-
-def _pieces(name: str | None) -> list[str | None]:
-    """Return what a filter may mean: Claude Code reads `*.py,.env` and `*.py .env` as two. What is left out (`!x`) only
-    makes the others smaller."""
-    each = [piece for word in (name or "").split() for piece in re.split(r",(?![^{]{0,250}\})", word) if piece]
-    return [name, *([piece for piece in each if piece[0] != "!"] or each or [None])]
 
 
 def _folders(given: Json, event: HostEvent) -> list[str]:

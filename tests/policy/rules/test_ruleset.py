@@ -341,6 +341,21 @@ def test_a_rule_that_may_apply_says_so(room):
     assert found.reason.endswith(" is about; that is known only when it runs")
 
 
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("cat a/b/pl[^x]n", "ask"), ("cat a/b/pl[[:alpha:]]n", "ask"), ("cat a/b/pl[[=a=]]n", "ask"),
+        ("cat **/pl*", "ask"), ("for f in **/pl*; do cat \"$f\"; done", "ask"),  # zsh goes into all folders
+        ("cat a/b/pl[a]n", "deny"), ("cat a/*/p?an", "deny"), ("cat src/[^x]*.py", None), ("cat src/**", None),
+    ],
+)  # fmt: skip
+def test_a_pattern_is_read_as_shells_read_it(room, command, verdict):
+    (room.root / "a/b").mkdir(parents=True)
+    (room.root / "a/b/plan").touch()
+    (room.root / "src").mkdir(exist_ok=True)
+    assert room.verdict(room.rules(deny=["Read(plan)"]), "exec", command=command) == verdict
+
+
 def test_another_folder_is_another_repository(room):
     rules = room.rules(allow=["Bash(git *)", "Bash(make *)"])
     assert room.verdict(rules, "exec", command="git fetch", working_dir="src") is None

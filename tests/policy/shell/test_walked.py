@@ -60,6 +60,9 @@ SHOWS = [
     "find . -name '[./]env' -exec cat {} +", "find . -iname '*[e/].PEM' -exec cat {} +",  # a slash that is none
     "grep -r --include='prod[./]env' x .", "grep -r --include='prod.e[!/]v' x .",
     "rg -uu -g '{x/.,.}env' x", "rg -g '{a/,cfg/}*er*' x",
+    "grep -r x --exclude-dir=cfg cfg/*", "grep x --exclude-dir='*' cfg/*", "diff -x '*' cfg/* src/a.py",  # given
+    "for f in *; do grep -r --exclude=$f x .; done", "grep x --exclude=.env **/*",
+    "rg -g '#x' x", "rg -g ' ' x", "rg --iglob '#' x", "rg -g 'prod.env ' x", "rg -g '*.env ' x",  # comments, blanks
 ]  # fmt: skip
 SHOWS_NONE = [
     "cat **/*.py",
@@ -98,6 +101,21 @@ def test_git_reads_only_what_it_tracks_but_for_two_files_that_are_there(place: C
         "git grep --untracked x", "git --work-tree=cfg diff src cfg", "cd src && git diff ./../cfg /dev/null",
     ):  # fmt: skip
         assert rule(command, place) == "shell:secrets-below", judge_command(command, place)
+
+
+@pytest.mark.parametrize("command", ["grep -r --exclude * x", "grep -re x --exclude *", "rg -uu -A * x"])
+def test_names_of_files_may_take_the_place_of_an_option_s_value(command: str, place: CommandPlace) -> None:
+    """One name is the value, and the rest is other than it looks; so the folder here is searched."""
+    Path(place.workspace, "src/.env").touch()
+    assert rule(f"cd src && {command}", place) not in ("allow", "deny")
+
+
+@pytest.mark.parametrize("option", ["--no-ignore-vcs", "--max-depth 1"])
+def test_an_ignore_file_can_have_hidden_files_searched(option: str, place: CommandPlace) -> None:
+    Path(place.workspace, "src/.env").touch()
+    assert rule(f"rg {option} x src", place) == "allow"
+    Path(place.workspace, "src/.ignore").write_text("!.env\n")
+    assert rule(f"rg {option} x src", place) == "shell:secrets-below"
 
 
 def test_ripgrep_may_have_options_of_the_person(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:

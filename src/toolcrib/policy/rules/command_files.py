@@ -109,7 +109,8 @@ def _touched(call: JudgedCall) -> Iterator[Touched]:
 
 
 def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:
-    """Yield the paths of a word: itself, the matches of the shell's glob, or the folder that must contain it."""
+    """Yield the paths of a word: itself, the matches of the shell's glob, or the folder that must contain it; of a glob
+    that a shell may read in another way than Python, these and the folder."""
     if isinstance(target, str):
         yield target, False
         return
@@ -121,13 +122,15 @@ def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:
         found = list(islice(iglob(_QUOTED.sub(_as_class, pattern), root_dir=cwd), MAX_FOUND + 1))
         if len(found) <= MAX_FOUND:
             yield from ((path, False) for path in found or [pattern])
-            return
+            if not _OTHERWISE.search(pattern):
+                return
     known = _GLOBBED.split(target.start)[0]
     yield known.rpartition("/")[0] or ("/" if known.startswith("/") else "."), True
 
 
 _SIGNS = lazy_regex(r"[@=:,]")  # `@x`, `name=x`, `file:x,option`
 _GLOBBED = lazy_regex(r"[*?\[]")
+_OTHERWISE = lazy_regex(r"\*\*|(?<!\\)\[")  # zsh lets `**` go into all folders; brackets are not those of Python
 _QUOTED = lazy_regex(r"\\(.)", re.DOTALL)
 
 

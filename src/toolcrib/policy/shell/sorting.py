@@ -71,7 +71,7 @@ class _Sorter:
                     self._operand(word)
                 self.waiting = None
                 if word.many or word.glob:  # it may be several words, or no word at all
-                    self.unsure |= word.many
+                    self.unsure |= word.many or not (word.one_name or self.program.single)
                     self.operands += (word, word)
                 continue
             start = word.start

@@ -123,9 +123,11 @@ def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]
     if "**" in spot.pattern and not by_find:  # with `shopt -s globstar` it goes into all folders
         last = spot.pattern.rpartition("/")[2] or "*"
         for each in secrets_below(spot.path, until):
-            own = os.path.basename(each)
-            if walks or (_perhaps(last, own) and (own[0] != "." or last[0] == ".")):
-                yield each, spot.path if walks else ""
+            above, own = os.path.split(each)
+            if _perhaps(last, own) and (own[0] != "." or last[0] == "."):
+                yield each, ""
+            elif walks:  # each folder may be one that is given
+                yield each, above
     elif spot.pattern and not by_find:
         for path in selected(spot.path, spot.pattern, until):
             if not os.path.isdir(path):
@@ -154,12 +156,13 @@ def _reads(command: Command, finder: Command | None) -> Callable[[str, str], boo
 
     def reads(path: str, root: str) -> bool:
         *above, own = path[len(root) :].strip("/").split("/")
-        if any(_certainly(each, folder) for each in folders for folder in above):
-            return False
+        if root and any(_certainly(each, folder) for each in folders for folder in above):
+            return False  # it leaves out what it walks, not a file that it is given
         walked = taken = recursive or not root or not above
-        if globs and globs[0][0] == "--include":  # else what no pattern fits is read
+        filters = globs if root or name in _GREPS else []  # diff compares the two that it is given
+        if filters and filters[0][0] == "--include":  # else what no pattern fits is read
             taken = False
-        for each, pattern in globs:  # the last one that fits decides
+        for each, pattern in filters:  # the last one that fits decides
             if each == "--include" and _perhaps(pattern, own):
                 taken = walked
             elif each != "--include" and _certainly(pattern, own):
@@ -176,8 +179,10 @@ def _searched(call: SortedWords) -> Callable[[str, str], bool]:
     loose = sum(given.name == "-u" for given in call.options) + 2 * (call.has("--unrestricted"))
     loose += 2 * ("RIPGREP_CONFIG_PATH" in os.environ)  # a person's own options; --hidden is a common one
     hidden = loose > 1 or call.has("--hidden", "-.")
-    ignored = loose > 0 or call.has("--no-ignore", "--no-ignore-vcs")
+    git = loose == 0 and not call.has("--no-ignore", "--no-ignore-vcs")
     typed, globs = call.has("-t", "--type"), [*_globs(call, "-g", "--glob"), *_globs(call, "--iglob")]
+    globs = [each and each.rstrip() for each in globs]  # as ripgrep does
+    globs = [each for each in globs if each is None or (each and each[0] != "#")]  # a comment to it
     only = any(each is None or not each.startswith("!") for each in globs)
 
     def reads(path: str, root: str) -> bool:
@@ -191,12 +196,9 @@ def _searched(call: SortedWords) -> Callable[[str, str], bool]:
                 decided = True
         if decided is not None or only:
             return bool(decided)
-        if ignored:
-            parts = path[len(root) :].strip("/").split("/")
-            return hidden or not any(part.startswith(".") for part in (parts[:-1] if typed else parts))
         from ...boundary.pysearch import is_left_out
 
-        return not is_left_out(path, root, hidden=hidden, named=typed)
+        return not is_left_out(path, root, hidden=hidden, named=typed, git=git)
 
     return reads
 
@@ -229,6 +231,8 @@ def _globs(call: SortedWords, *names: str) -> list[str | None]:
 
 
 def _text(word: Word) -> str | None:
+    if word.glob and (word.source[:1] != "-" or "$" in word.source):
+        return None  # the shell puts names of files in its place
     known = [part for part in word.parts if part is not None]
     return None if word.many or len(known) < len(word.parts) else "".join(known)
 
