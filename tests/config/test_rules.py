@@ -305,6 +305,16 @@ def test_rules_that_others_may_write_are_refused(place):
         place.load()
 
 
+def test_a_link_to_rules_that_are_not_there_is_an_error_of_the_settings(place):
+    path = rules_file(home_of(place), None)
+    path.parent.mkdir(parents=True)
+    path.symlink_to("nowhere.json")
+    with pytest.raises(ConfigError, match=r"user\.json: there is no such file"):
+        place.load()
+    with pytest.raises(ConfigError, match=r"user\.json: there is no such file"):
+        remember(None, "allow", "Bash(ls)", home_of(place))
+
+
 def test_rules_in_a_home_directory_that_is_the_workspace(place):
     remember(place.home, "allow", "Bash", home_of(place))
     assert [name for name, _ in remembered_layers(home_of(place), place.home)] == ["remembered"]

@@ -20,7 +20,7 @@ from ..core.verdict import Verdict
 from ..policy.rules.match import why_never
 from ..policy.rules.rule_grammar import RuleSource, parse_rule, written_form
 from ..record.state import private_folder, workspace_id
-from .files import MAX_BYTES, check_depth, check_owner, exists, read_config_file
+from .files import MAX_BYTES, ConfigFile, check_depth, check_owner, exists, read_config_file
 from .layers import Layer, file_layer
 
 EVERYWHERE = "user.json"
@@ -76,14 +76,19 @@ def remembered_layers(home: Path, root: Path) -> list[tuple[str, Layer]]:
     found: list[tuple[str, Layer]] = []
     for name, path in (("user", rules_file(home, None)), ("remembered", rules_file(home, root))):
         if exists(path):
-            check_owner(path, os.stat(path), "these rules")
-            file = read_config_file(path)
+            file = _read(path)
             if set(file.values) - {"permissions", "$schema"}:
                 raise ConfigError(
                     f"{path}: holds rules alone, in permissions; put other settings into your config.toml"
                 )
             found.append((name, file_layer(file)))
     return found
+
+
+def _read(path: Path) -> ConfigFile:
+    file = read_config_file(path)  # first: of a link that leads nowhere it says so
+    check_owner(path, os.stat(path), "these rules")
+    return file
 
 
 def _text(written: Any) -> str:
@@ -98,8 +103,7 @@ def _opened(path: Path) -> Generator[dict[str, list[Any]]]:
     with locked(path.parent / ".lock"):
         values: dict[str, Any] = {}
         if exists(path):
-            check_owner(path, os.stat(path), "these rules")
-            values = dict(read_config_file(path).values)
+            values = dict(_read(path).values)
         permissions: Any = values.get("permissions", {})
         if not isinstance(permissions, Mapping):
             raise ConfigError(f"{path}: permissions should be an object")
