@@ -126,6 +126,33 @@ def test_every_name_of_a_file_comes_back(room: Room, script: str) -> None:
     assert room.state() == after
 
 
+def test_a_file_that_its_owner_may_not_read_is_saved_and_keeps_its_mode(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked, opened = room.root / "locked", os.open
+    locked.write_text("before")
+    locked.chmod(0o200)
+
+    def as_owner(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if not flags & (os.O_PATH | os.O_CREAT) and not os.stat(path, dir_fd=dir_fd).st_mode & stat.S_IRUSR:
+            raise PermissionError  # which root does not get
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", as_owner)
+    saved = room.saver.save()
+    assert stat.S_IMODE(locked.lstat().st_mode) == 0o200
+    outcome = room.saver.outcome(saved, CTX)
+    assert "deleted" not in outcome.undo and not outcome.notes
+    saved = room.saver.save()
+    locked.unlink()
+    assert "1 file" in room.saver.outcome(saved, replace(CTX, call_id="call_2")).undo
+    monkeypatch.undo()
+    undo(room.journal, "call_2")
+    assert stat.S_IMODE(locked.lstat().st_mode) == 0o200
+    locked.chmod(0o600)
+    assert locked.read_text() == "before"
+
+
 def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
     for name in ("a", "sub/b", "sub/deep/c", "mode", "moved", ".git/HEAD", "was_file"):
         (room.root / name).parent.mkdir(parents=True, exist_ok=True)

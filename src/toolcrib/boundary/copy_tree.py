@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 
-from .descriptors import LISTED, chmod_at, closing_fd
+from .descriptors import LISTED, chmod_fd, closing_fd
 from .remove_tree import open_any
 
 OVERLAY = "user.overlay."  # extended attributes in which overlayfs stores its notes (option userxattr)
@@ -57,8 +57,13 @@ def _open(name: str, dir_fd: int) -> int:
     try:
         return os.open(name, READ, dir_fd=dir_fd)
     except PermissionError:  # the file is ours, and even we may not read it
-        chmod_at(name, dir_fd, 0o600, kind=0)
-        return os.open(name, READ, dir_fd=dir_fd)
+        with closing_fd(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)) as there:
+            mode = stat.S_IMODE(os.fstat(there).st_mode)
+            chmod_fd(there, mode | stat.S_IRUSR)
+            try:
+                return os.open(f"/proc/self/fd/{there}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            finally:
+                chmod_fd(there, mode)
 
 
 def copy_content(source: int, target: int) -> None:

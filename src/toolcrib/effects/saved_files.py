@@ -355,30 +355,34 @@ class _Saving:
 
     def _file(self, fd: int, name: str, path: str, st: os.stat_result) -> None:
         key = _key(st)
-        if self._known is not None and key not in self._known and not self._copied(fd, name, st, key):
-            return
-        self._saved.keys[path] = key
+        if self._known is None or key in self._known:
+            self._saved.keys[path] = key
+        elif (copied := self._copy(fd, name, st)) is not None:
+            self._saved.keys[path] = copied
 
-    def _copied(self, fd: int, name: str, st: os.stat_result, key: Key) -> bool:
+    def _copy(self, fd: int, name: str, st: os.stat_result) -> Key | None:
+        """Copy a file. Return the key of the copy, which is new where reading took a change of its mode; None if it is
+        not copied."""
         if st.st_size > MAX_FILE_BYTES:
             self._saved.why = f"files of more than {MAX_FILE_BYTES >> 20} MiB are not saved"
-            return False
+            return None
         if st.st_size > self._room:
             self._saved.why = _TOO_LARGE
-            return False
+            return None
         self._room -= st.st_size
         passing = f".{fresh_name()}"
         try:
             copy_tree(fd, name, self._there, passing)
-            if _key(os.lstat(name, dir_fd=fd)) != key:
+            now = os.lstat(name, dir_fd=fd)
+            if identity_of(now) != identity_of(st):
                 remove_all(passing, self._there)
-                return False
-            os.rename(passing, key, src_dir_fd=self._there, dst_dir_fd=self._there)
+                return None
+            os.rename(passing, _key(now), src_dir_fd=self._there, dst_dir_fd=self._there)
         except OSError as error:
             remove_all(passing, self._there)
             self._saved.why = f"{name[:80]} cannot be copied ({error.strerror})"
-            return False
-        return True
+            return None
+        return _key(now)
 
 
 def _files(count: int) -> str:
