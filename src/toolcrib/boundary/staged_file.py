@@ -12,6 +12,9 @@ from .descriptors import closing_fd
 from .openat2 import rename_exchange, rename_new
 from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity
 
+Content = bytes | int
+"""What a file will hold: bytes, or the descriptor of a file that is copied, however large it is, with its holes."""
+
 _ACCESS = "system.posix_acl_access"
 
 
@@ -105,7 +108,7 @@ def entry(dir_fd: int, name: str) -> os.stat_result | None:
 
 
 def write_new(
-    dir_fd: int, temp: str, data: bytes, mode: int | None, name: str, before: os.stat_result | None, sync: bool
+    dir_fd: int, temp: str, data: Content, mode: int | None, name: str, before: os.stat_result | None, sync: bool
 ) -> Identity:
     """Write a file that did not exist, with the mode, owner and access list of the file `name`, whose stat is `before`.
     Return its identity."""
@@ -113,9 +116,14 @@ def write_new(
     start = 0o666 if before is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with closing_fd(os.open(temp, flags, start, dir_fd=dir_fd)) as fd:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        if isinstance(data, int):
+            from .copy_tree import copy_content
+
+            copy_content(data, fd)
+        else:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
         if before is not None:
             now = os.fstat(fd)
             if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from ..core.errors import ToolError
 from .descriptors import closing_fd
 from .openat2 import kernel_filesystem
-from .staged_file import Staged, entry, write_new
+from .staged_file import Content, Staged, entry, write_new
 from .walk import LinkMet
 from .workspace_paths import (
     WHOLE_MACHINE,
@@ -177,7 +177,7 @@ class Workspace(WorkspaceRoots):
     def stage(
         self,
         path: PathLike,
-        data: bytes,
+        data: Content,
         mode: int | None = None,
         *,
         sync: bool = True,

@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
 from ..boundary.own_files import make_private
+from ..boundary.staged_file import Content
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
 from ..core.bound import clean_id
 from ..core.call import inner_id
@@ -133,8 +134,10 @@ def text(numbers: Iterable[int]) -> str:
     return ":".join(map(str, numbers))
 
 
-def sha_of(data: bytes) -> str | None:
+def sha_of(data: Content) -> str | None:
     """Return the hash of a content; None if the content is too large to hash."""
+    if isinstance(data, int):
+        data = os.pread(data, HASH_LIMIT + 1, 0)
     return hashlib.sha256(data).hexdigest() if len(data) <= HASH_LIMIT else None
 
 

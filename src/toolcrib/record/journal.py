@@ -15,11 +15,12 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import private
-from ..boundary.staged_file import Staged
+from ..boundary.staged_file import Content, Staged
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import ChangedMeanwhile, Identity, identity
 from ..core.errors import ToolError
@@ -58,7 +59,7 @@ class Journal:
     def write(
         self,
         path: str,
-        data: bytes,
+        data: Content,
         *,
         call_id: str,
         tool: str = "write_file",
@@ -275,14 +276,15 @@ class BeforeImages:
             raise ToolError(f"the earlier content of {change.path} is no longer stored; it was cleaned up")
         return path
 
-    def read(self, change: Change) -> bytes:
-        """Return the earlier content of a file. Raises ToolError if it is not what was stored."""
+    def opened(self, change: Change) -> FileIO:
+        """Open the earlier content of a file. Raises ToolError if it is not what was stored."""
         path = self.path(change)
-        data = path.read_bytes()
+        file = FileIO(path)
         size = (change.before_identity or "").rpartition(":")[2]
-        if size != str(len(data)) or change.before_sha not in (None, sha_of(data)):
+        if size != str(os.fstat(file.fileno()).st_size) or change.before_sha not in (None, sha_of(file.fileno())):
+            file.close()
             raise ToolError(f"the earlier content of {change.path} is damaged, so it was not restored; look at {path}")
-        return data
+        return file
 
     def forget(self, kept: str | None) -> None:
         """Remove a stored content, because its change was not made."""

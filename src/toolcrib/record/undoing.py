@@ -20,7 +20,6 @@ from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError, UnknownName
 from .change import (
     COMMAND_PREFIX,
-    HASH_LIMIT,
     Change,
     CommandChanges,
     TouchedPaths,
@@ -224,10 +223,11 @@ class _Undoing:
         return f"made {shown}/" if now is None else None if same else f"restored the mode of {shown}/"
 
     def _reverse_change(self, change: Change, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
-        data = self.journal.images.read(change)
-        if now is not None and not stat.S_ISREG(now.st_mode):
-            self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
-        restored = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
+        with self.journal.images.opened(change) as earlier:
+            if now is not None and not stat.S_ISREG(now.st_mode):
+                self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
+            data = earlier.fileno()
+            restored = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
         self._same_again(change, text(restored))
         return f"restored {shown}"
 
@@ -294,9 +294,8 @@ class _Undoing:
         return False
 
     def _sha_of(self, shown: str) -> str | None:
-        fd = self.ws.open_read(shown)
-        with open(fd, "rb") as f:
-            return sha_of(f.read(HASH_LIMIT + 1))
+        with closing_fd(self.ws.open_read(shown)) as fd:
+            return sha_of(fd)
 
 
 def _live(guards: Iterable[ProtectedPaths], undone: Collection[str]) -> Iterator[str]:
