@@ -89,7 +89,8 @@ RUN = {
     "docker build .": "Dockerfile", "uvicorn app.main:app": "app/main.py",
     "npx tsx a.js": "a.js", "cat c.txt | sh -s deploy.sh": "c.txt",
     'rm -r -- app "$(cat deploy.sh)"': "deploy.sh", "x=$(<deploy.sh); rm -r app $x": "deploy.sh",
-    "read x < deploy.sh; rm -r app $x": "deploy.sh",
+    "read x < deploy.sh; rm -r app $x": "deploy.sh", "rm $(ls in)": "in/m.py", "grep -rh . in | sh": "in/m.py",
+    "cp -r in out; sh out/x": "in/m.py",
     "python3 link": "app/__main__.py", "sed s/x/y/ c.txt > new.sh; sh new.sh": "c.txt",
 }  # fmt: skip
 

@@ -144,8 +144,7 @@ def _code(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[dict
     certain = len(found)
     for part in parts if blind else ():
         if part.cwd is not None:
-            folders = [text for word in part.args if (text := word.text)] if part.name == "find" else []
-            found |= add(["", *_files(part, part.cwd), *folders], part.cwd)
+            found |= add(["", *_files(part, part.cwd), *(text for word in part.args if (text := word.text))], part.cwd)
     return found, tuple(paths), len(found) == certain
 
 
