@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import ElicitResult
 
+from toolcrib.agent import Agent
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.core.context import ToolContext
@@ -25,6 +26,7 @@ from toolcrib.effects.layer_store import LayerStore
 from toolcrib.policy.requests import ApprovalRequest
 from toolcrib.record.undoing import undo
 from toolcrib.serve.approval_form import APPROVE, DENY
+from toolcrib.testing import ScriptedModel
 from toolcrib.toolbox import Toolbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
@@ -131,6 +133,26 @@ async def test_a_yes_elsewhere_counts_for_the_repeated_command(work: Path) -> No
         before = layers_of(box).all("held")[0].id
         out = await run(box, "date +%N > a")
         assert out.error_kind == "pending" and layers_of(box).all("held")[0].id != before
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_the_agent_applies_what_was_approved(work: Path, elsewhere: bool) -> None:
+    script = [{"calls": [{"name": "exec", "arguments": {"command": "echo ran >> a; date +%N > b"}}]}, {"text": "done"}]
+    async with AsyncExitStack() as stack:
+
+        async def opened() -> Agent:
+            box = await stack.enter_async_context(toolbox(work, "review"))
+            return await stack.enter_async_context(await Agent.open(box, ScriptedModel(script)))
+
+        first = await opened()
+        session = first.new_session()
+        waits = await first.run("go", session)
+        (held,) = layers_of(first.box).all("held")
+        assert first.box.approvals.resolve(waits.waiting[0]["approval"], True, approver="ann")
+        second = await opened() if elsewhere else first
+        assert (await second.run(None, second.session(session.id))).text == "done"
+        assert (work / "a").read_text() == "before\nran\n"
+        assert layers_of(second.box).get(held.id).state == "applied"
 
 
 async def test_discard_and_foreign_sessions(work: Path) -> None:

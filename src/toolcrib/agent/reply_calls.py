@@ -131,9 +131,12 @@ def known_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCa
         return None
     # The rows of two workers may be in any order: one that was cut off stores late that the call had asked.
     ran = [r["outcome"] for r in rows if r["kind"] != "intent" and (r["intent"] is not None or r["outcome"] == "ok")]
-    if not ran and all(row["kind"] != "intent" for row in rows):
+    begun = sum(row["kind"] == "intent" for row in rows)
+    if not ran and not begun:
         return None  # refused, asked about or cancelled, before it had an effect
-    if not ran or ran[-1] == "cancelled":
+    if ran[-1:] == ["pending"] and len(ran) == begun:
+        return None  # what it would change waits for an answer, and the same call applies it
+    if not ran or ran[-1] in ("cancelled", "pending"):
         said = "This call began to run, and was interrupted. It may have had all, some or none of its effects."
     else:
         said = f"This call ran (outcome: {ran[-1]}), but its output was lost when the process ended."

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -195,11 +195,12 @@ class LayeredCommands:
 
     def earlier(self, ctx: ToolContext, command: str) -> CommandOutcome | None:
         """Return the outcome of exactly this command, if its changes wait for an answer or have one. Then it need
-        not run again. At the command line each call is a process: there a yes counts."""
+        not run again. At the command line each call is a process: there only a yes counts."""
         if not self.needs_review():
             return None
         key = key_of(ctx, command)
-        name = self._asked.get(key) or (self._approved(key) if ctx.channel == "cli" else None)
+        counts = {"approved"} if ctx.channel == "cli" else {"approved", "pending"}
+        name = self._asked.get(key) or self._stored(key, counts)
         if name is None:
             return None
         try:
@@ -214,10 +215,10 @@ class LayeredCommands:
         self._asked.pop(key, None)
         return None
 
-    def _approved(self, key: str) -> str | None:
-        """Return the stored changes of a command that a person has approved since."""
+    def _stored(self, key: str, answers: Collection[str]) -> str | None:
+        """Return the changes of a command, perhaps of another process, whose request is in one of these states."""
         stored = (each for each in self.layers.all("held") if each.key == key)
-        return next((each.id for each in stored if self._answer(each.approval_id) == "approved"), None)
+        return next((each.id for each in stored if self._answer(each.approval_id) in answers), None)
 
     async def ask(self, outcome: CommandOutcome, ctx: ToolContext) -> CommandOutcome:
         """Ask a person about changes that wait, and add the answer to the outcome."""
