@@ -36,7 +36,6 @@ from toolcrib.jobs.schedules import Schedules
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.state import StateFolder
 
-from ..agent.test_kill import UNKNOWN
 from ..postgres import Cluster
 from .conftest import CutNetwork
 
@@ -44,6 +43,8 @@ ROUNDS = int(os.environ.get("KILL_ROUNDS", "6"))
 RESTARTS = int(os.environ.get("KILL_RESTARTS", "4"))
 MAX_OPEN = 60
 """Jobs in flight before a round submits no more."""
+UNKNOWN = ("was interrupted", "output was lost")
+"""Words of a result whose call may have had its effect or not."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 + 30 * max(ROUNDS, RESTARTS))]
 ROOT = Path(__file__).parent.parent.parent
