@@ -155,6 +155,19 @@ async def test_the_agent_applies_what_was_approved(work: Path, elsewhere: bool) 
         assert layers_of(second.box).get(held.id).state == "applied"
 
 
+async def test_a_script_goes_on_with_changes_that_were_approved(work: Path) -> None:
+    code = {"code": "await exec_(command='echo ran >> a')\nawait exec_(command='echo more > b')"}
+    for approved in range(2):
+        async with toolbox(work, "review", config="[tools]\ncode = true\n") as box:
+            waits = await box.call("run_code", code)
+            assert waits.error_kind == "pending", waits.for_llm
+            assert box.approvals.resolve(waits.meta["approvals"][0], True, approver="ann")
+            assert (work / "a").read_text() == "before\n" + "ran\n" * approved
+    async with toolbox(work, "review", config="[tools]\ncode = true\n") as box:
+        assert not (await box.call("run_code", code)).is_error
+    assert (work / "a").read_text() == "before\nran\n" and (work / "b").read_text() == "more\n"
+
+
 async def test_discard_and_foreign_sessions(work: Path) -> None:
     async with toolbox(work, "review") as box:
         await run(box, "echo after > a")

@@ -48,7 +48,8 @@ def code_tools(
 
     def began(call_id: str) -> bool:
         rows = audit.query(call_id=call_id, kind=None, after=0, limit=1_000)
-        return any(row["kind"] == "intent" or row["intent"] is not None for row in rows)
+        begun = {row["seq"] if row["kind"] == "intent" else row["intent"] for row in rows} - {None}
+        return bool(begun - {row["intent"] for row in rows if row["outcome"] == "pending"})  # these wait to be applied
 
     interpreter, store = MontyInterpreter(binary), ScriptStore(state)
     closers += [interpreter.close, store.close]
