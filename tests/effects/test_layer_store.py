@@ -149,12 +149,23 @@ def test_what_is_never_applied(box: Commands) -> None:
         "mkfifo pipe; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"; mkdir .vscode;"
         " echo t > .vscode/tasks.json; echo h > .git/hooks/post-checkout; echo c >> .git/config; mkdir bare/objects;"
         " mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/x; echo x > sub/.git/other; echo 'gitdir: /x' > x.git;"
-        " mkdir -p w/y; echo gitdir > w/y/.git; ln -s hooks .git/aside; cp /bin/true sgid; chmod 2755 sgid;"
+        " mkdir -p w/y; echo gitdir > w/y/.git; ln -s hooks .git/aside; echo x > .git/MERGE_RR;"
+        " cp /bin/true sgid; chmod 2755 sgid;"
         " mkdir -p node_modules/p/.vscode; echo kept > node_modules/p/.vscode/s; mkdir t;"
         " touch node_modules/.package-lock.json; echo 1 > t/.bashrc"
     )
     refused = {change.path: change.refused for change in found.refused}
-    expected = {"pipe", "sock", ".vscode", "bare/objects", "sub/.git/hooks", "w/y/.git", "t/.bashrc", ".git/aside"}
+    expected = {
+        "pipe",
+        "sock",
+        ".vscode",
+        "bare/objects",
+        "sub/.git/hooks",
+        "w/y/.git",
+        "t/.bashrc",
+        ".git/aside",
+        ".git/MERGE_RR",
+    }
     assert set(refused) == expected
     assert "FIFO" in refused["pipe"] and "socket" in refused["sock"] and "protected" in refused[".vscode"]
     assert any("set-user-ID" in note for c in found.changes if c.path == "sgid" for note in c.notes)

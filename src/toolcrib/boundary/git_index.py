@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -23,6 +24,7 @@ _MODULES = ".gitmodules"  # editors run git in the folders that it names, too
 _MAX_MODULES = 1 << 18  # bytes: some thousands of names, each of which is looked for
 _MAX_BLOCKS = 1_000
 _MAX_PATH = 4096  # bytes: a longer name leads nowhere
+_STRAY = re.compile(rb"^/|(^|/)(\.\.|\.git)(/|$)", re.IGNORECASE)
 SETTLED_NS = 5_000_000_000
 """What changed less long ago may change again and have the same time (ns)."""
 
@@ -146,6 +148,25 @@ def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | Non
             if os.path.islink(path := f"{tree}/{above}") and not inside(real_path(path)):
                 return name
     return None
+
+
+def is_stray(path: str) -> bool:
+    """Return whether a file of an index has a name that git never puts there, but would write and read as it is
+    (`git checkout .`, `git add -u`): one from `/`, or with `..` or `.git`. So has one that cannot be read."""
+    with unreadable:
+        return read_while_same(_is_stray, path)
+    return False
+
+
+@functools.lru_cache(1_000)
+def _is_stray(path: str, *_state: int) -> bool:
+    index = beginning_of(path, MAX_BYTES)
+    starts = [(12, int.from_bytes(index[8:12])), *_blocks(index)]
+    for size in (20, 32) if index[:4] == b"DIRC" else ():
+        with contextlib.suppress(ValueError):
+            names = {name for start, count in starts for name, _ in _parsed(index, size, start, count, every=True)}
+            return any(map(_STRAY.search, names))
+    return index[:4] == b"DIRC"
 
 
 def _whole(index: bytes) -> list[tuple[bytes, bool]]:

@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 
 from ..boundary.copy_tree import OVERLAY
 from ..boundary.descriptors import LISTED, chmod_at, closing_fd
+from ..boundary.sandbox.detours import leads_elsewhere
 from ..boundary.sandbox.protected_paths import ProtectedPaths, protected_end
 from ..boundary.sandbox.protected_search import is_generated
 from ..core.dataclass import dataclass
@@ -214,6 +215,8 @@ class _Scan:
                 return _TOO_DEEP, [], entry
             return "", self._prepare_folder(upper, name, st, path, depth), entry
         if entry.kind == "file":
+            if leads_elsewhere(_proc(upper, name)):
+                return "git would write or read other files by it", [], entry
             self.links = st.st_nlink
             locked = not entry.mode & 0o200
             if locked:  # writing attributes needs the same permission as writing content

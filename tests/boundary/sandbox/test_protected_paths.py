@@ -1,3 +1,4 @@
+import hashlib
 import os
 import subprocess
 import time
@@ -416,7 +417,8 @@ def test_what_to_mount_in_very_many_repositories_is_known_at_once(tmp_path: Path
 
 DETOURS = [
     ".git/COMMIT_EDITMSG", ".git/logs/HEAD", ".git/logs/refs/heads/objects/a/b", ".git/refs", ".git/objects/pack",
-    ".git/modules/lib/FETCH_HEAD", ".hg/last-message.txt", "bare/FETCH_HEAD",
+    ".git/objects/pack/x.pack", ".git/lfs/objects/ab/cd/x", ".git/modules/lib/FETCH_HEAD", ".hg/last-message.txt",
+    "bare/FETCH_HEAD",
 ]  # fmt: skip
 
 
@@ -463,3 +465,45 @@ def test_what_leads_git_elsewhere_is_not_made_in_a_layer(path: str, kind: str) -
     assert protected_end(path, kind, beside, lambda path: False, frozenset()) == ".git"
     assert protected_end(path, kind, beside, lambda path: False, frozenset({".git"})) is None
     assert protected_end(".git/logs/HEAD", "file", beside, lambda path: False, frozenset()) is None
+
+
+def index_of(*names: str) -> bytes:
+    """Return an index of git (gitformat-index(5), version 2) with these names."""
+    entries = b""
+    for name in map(str.encode, sorted(names)):
+        entry = bytes(24) + (0o100755).to_bytes(4) + bytes(32) + len(name).to_bytes(2) + name
+        entries += entry + bytes(8 - len(entry) % 8)
+    whole = b"DIRC" + (2).to_bytes(4) + len(names).to_bytes(4) + entries
+    return whole + hashlib.sha1(whole).digest()
+
+
+@pytest.mark.parametrize("name", ["../../.zshenv", "/root/.zshenv", ".git/hooks/post-checkout", "a/.GIT/config"])
+@pytest.mark.parametrize("file", [".git/index", ".git/sharedindex.1", ".git/modules/lib/index", "bare/index"])
+def test_an_index_with_names_that_git_never_puts_there_goes(tmp_path: Path, name: str, file: str) -> None:
+    """`git checkout .` of a person wrote these files, also outside the workspace, and ran the hook."""
+    make(tmp_path, ".git/config", ".git/HEAD", ".git/modules/lib/HEAD", "bare/HEAD", "bare/objects/")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    (tmp_path / file).write_bytes(index_of("a", "b/..c", ".github/x", "d/.gitignore"))
+    assert found.appeared() == []
+    (tmp_path / file).write_bytes(index_of("a", name))
+    assert found.appeared() == [file]
+
+
+def test_a_list_of_files_whose_conflicts_git_records_goes(tmp_path: Path) -> None:
+    """`git commit` of a person copied a file outside into `.git/rr-cache`."""
+    make(tmp_path, ".git/config", ".git/HEAD", "other/MERGE_RR")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    (tmp_path / ".git/MERGE_RR").touch()
+    assert found.appeared() == []
+    (tmp_path / ".git/MERGE_RR").write_bytes(b"1" * 40 + b"\tkey\0")
+    assert found.appeared() == [".git/MERGE_RR"]
+
+
+def test_an_index_that_git_made_stays(tmp_path: Path) -> None:
+    make(tmp_path, "a", "b/c", "ä/é")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for version in ("2", "4"):
+        found = find_protected_paths(tmp_path, tmp_path, frozenset())
+        subprocess.run(["git", "-C", str(tmp_path), "add", "-A"], check=True)
+        subprocess.run(["git", "-C", str(tmp_path), "update-index", "--index-version", version], check=True)
+        assert found.appeared() == []
