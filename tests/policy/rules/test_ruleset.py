@@ -356,6 +356,18 @@ def test_a_pattern_is_read_as_shells_read_it(room, command, verdict):
     assert room.verdict(room.rules(deny=["Read(plan)"]), "exec", command=command) == verdict
 
 
+@pytest.mark.parametrize("command", ["find docs/in -exec grep x {} +", "diff -rN docs/in src"])
+@pytest.mark.parametrize("target", ["../../private/plan", "../../private", "../.."])
+def test_a_command_may_follow_the_links_of_a_folder(room, target, command):
+    (room.root / "private").mkdir(exist_ok=True)
+    (room.root / "private/plan").touch()
+    (room.root / "docs/in").mkdir(parents=True)
+    rules = room.rules(deny=["Read(plan)"])
+    assert room.verdict(rules, "exec", command=command) is None
+    (room.root / "docs/in/link").symlink_to(target)
+    assert room.verdict(rules, "exec", command=command) == "ask"
+
+
 def test_another_folder_is_another_repository(room):
     rules = room.rules(allow=["Bash(git *)", "Bash(make *)"])
     assert room.verdict(rules, "exec", command="git fetch", working_dir="src") is None

@@ -102,22 +102,24 @@ class FilePattern:
         return any(glob.reaches_below(directory) for glob in self.globs)
 
     def means_inside(self, file: File) -> bool:
-        """Return whether it matches something that is inside a directory now. A directory that is too large to search
-        counts."""
+        """Return whether it matches something that is inside a directory now, or what a link there leads to. A
+        directory that is too large to search counts."""
         globs = [glob for glob in self.globs if glob.reaches_below(file.real)]
         if not globs or not file.is_dir:
             return False
-        waiting, seen = [file.real], 0
+        waiting, known, seen = [file.real], {file.real}, 0
         while waiting:
             entries: list[os.DirEntry[str]] = []
             with unreadable:
                 entries = list(os.scandir(waiting.pop()))
             for entry in entries:
-                is_dir = entry.is_dir(follow_symlinks=False)
-                if any(glob.match(entry.path, is_dir) for glob in globs):
+                path = real_path(entry.path) if entry.is_symlink() else entry.path
+                is_dir = os.path.isdir(path) if path != entry.path else entry.is_dir(follow_symlinks=False)
+                if any(glob.match(each, is_dir) for glob in globs for each in {entry.path, path}):
                     return True
-                if is_dir and any(glob.reaches_below(entry.path) for glob in globs):
-                    waiting.append(entry.path)
+                if is_dir and path not in known and any(glob.reaches_below(path) for glob in globs):
+                    known.add(path)
+                    waiting.append(path)
             seen += len(entries)
             if seen > MAX_ENTRIES:
                 return True
