@@ -60,6 +60,11 @@ SHOWS = [
     "find . -name '[./]env' -exec cat {} +", "find . -iname '*[e/].PEM' -exec cat {} +",  # a slash that is none
     "grep -r --include='prod[./]env' x .", "grep -r --include='prod.e[!/]v' x .",
     "rg -uu -g '{x/.,.}env' x", "rg -g '{a/,cfg/}*er*' x",
+    "find . -name a.py -exec cat {} + -o -exec cat {} +",
+    "find . -name a.py -exec true {} ';' , -exec cat {} +",
+    "find . -exec find . -name a.py ';' -exec cat {} +",
+    "for n in '*.p*' a.py; do find . -name $n -exec cat {} +; done",
+    "for n in a.py '*.p*'; do find . -name \"$n\" -exec cat {} +; done",
     "grep -r x --exclude-dir=cfg cfg/*", "grep x --exclude-dir='*' cfg/*", "diff -x '*' cfg/* src/a.py",  # given
     "for f in *; do grep -r --exclude=$f x .; done", "grep x --exclude=.env **/*",
     "rg -g '#x' x", "rg -g ' ' x", "rg --iglob '#' x", "rg -g 'prod.env ' x", "rg -g '*.env ' x",  # comments, blanks
@@ -69,7 +74,8 @@ SHOWS_NONE = [
     "grep x src", "grep -3 x src/a.py", "ls | grep -A3 x", "ls | grep -nC2 x", "ls | grep -m1 x",
     "grep -r x src", "grep x src/*", "cat *", "cat src/*.py", "cat */*.py", "head -n1 *",
     "rg x src", "find . -name '*.py' -exec cat {} +", "find . -type f -iname '*.md' -exec grep x {} +",
-    "find src -exec cat {} +", "find . -type f", "ls -R", "ls -la cfg", "git diff", "git grep x",
+    "find src -exec cat {} +", "find . -name '*.py' -exec cat {} +; find . -name '*.md' -exec cat {} +",
+    "find . -type f", "ls -R", "ls -la cfg", "git diff", "git grep x",
     "git log -p src", "rg -g '*.py' x", "rg --files", "rg -g '*.{py,md}' x", "rg -uu -g '!*.env' -g '!*.pem' x",
     "grep -rn x --include='*.py' --include='*.md' .", "grep -rn x --include=*.py .",
     "grep -r x --exclude='*.env' --exclude='*.pem' .", "du -sh *", "cat keys/*",

@@ -30,6 +30,7 @@ from .table.wordlist import words
 MAX_SECONDS = 1.0  # in which the folders of one command line are looked at
 _SHOWN = 3
 _FINDERS = words("find gfind fd fdfind")
+_RUN = ("-exec", "-ok")
 _GREPS = words("grep egrep fgrep")
 _FILTERS = ("--include", "--exclude", "-x")  # of grep and diff
 _RECURSIVE = lazy_regex(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive")
@@ -43,10 +44,8 @@ def secrets_walked(script: Script, place: CommandPlace) -> Iterator[tuple[Comman
     """Yield the commands that would read secrets in folders, with the question about it."""
     until = time.monotonic() + MAX_SECONDS
     known: dict[tuple[Spot, bool, bool], list[Hit]] = {}
-    finder: Command | None = None
+    finders = [command for command in script.commands if command.program in _FINDERS]
     for command in script.commands:
-        if command.program in _FINDERS:
-            finder = command
         if command.program == "git" and not _reads_all(command):
             continue
         by_find = command.via[-1:] in {(name,) for name in _FINDERS}
@@ -63,7 +62,7 @@ def secrets_walked(script: Script, place: CommandPlace) -> Iterator[tuple[Comman
                 yield command, Finding("ask", "shell:secrets-below", phrase, True)
                 return
             if hits:
-                reads = _reads(command, finder if by_find and None in target.parts else None)
+                reads = _reads(command, finders if by_find and None in target.parts else [])
                 found.update((path, None) for path, root in hits if reads(path, root))
         if found:
             yield command, _finding(command, list(found), place)
@@ -139,11 +138,12 @@ def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]
         yield from ((each, spot.path) for each in secrets_below(spot.path, until))
 
 
-def _reads(command: Command, finder: Command | None) -> Callable[[str, str], bool]:
-    """Return a function that says whether a command reads a secret that was found; in doubt it does."""
-    if finder is not None:
-        chosen, given = _chosen(finder), _reads(command, None)
-        return lambda path, root: chosen(path, root) and given(path, "")
+def _reads(command: Command, finders: list[Command]) -> Callable[[str, str], bool]:
+    """Return a function that says whether a command reads a secret that was found, by one of `finders`; in doubt it
+    does."""
+    if finders:
+        chosen, given = [_chosen(each) for each in finders], _reads(command, [])
+        return lambda path, root: given(path, "") and any(each(path, root) for each in chosen)
     name = command.program or ""
     call = sort_words(name, lookup(name) or Program(), command.args, command)
     if name == "rg":
@@ -210,8 +210,10 @@ def _chosen(finder: Command) -> Callable[[str, str], bool]:
     texts = [word.text or "" for word in actions]
     table = parse_options((lookup("find") or Program()).options, True)
     named: list[str | None] = []
+    if sum(text.startswith(_RUN) for text in texts) > 1:  # there may be an -o before the second
+        return lambda path, root: True
     at = 0
-    while at < len(actions) and not texts[at].startswith(("-exec", "-ok")):
+    while at < len(actions) and not texts[at].startswith(_RUN):
         option = table.get(texts[at])
         if finder.program not in ("find", "gfind") or option is None or texts[at] in ("-o", "-or", "-not"):
             return lambda path, root: True
