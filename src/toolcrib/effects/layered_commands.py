@@ -44,6 +44,7 @@ _RULE = "sandbox.effects"
 _PROBE_SECONDS = 20.0
 _FEW_PATHS = 10
 _MAX_TOLD = MAX_CHARACTERS * 2 // 3
+_ANSWERS = ("pending", "approved", "denied")
 
 
 class LayeredCommands:
@@ -194,21 +195,20 @@ class LayeredCommands:
     # --- approval
 
     def earlier(self, ctx: ToolContext, command: str) -> CommandOutcome | None:
-        """Return the outcome of exactly this command, if its changes wait for an answer or have one. Then it need
-        not run again. At the command line each call is a process: there only a yes counts."""
+        """Return the outcome of exactly this command, if its changes wait for an answer or have one, which may be a
+        no. Then it need not run again. At the command line each call is a process: there only an answer counts."""
         if not self.needs_review():
             return None
         key = key_of(ctx, command)
-        counts = {"approved"} if ctx.channel == "cli" else {"approved", "pending"}
-        name = self._asked.get(key) or self._stored(key, counts)
+        name = self._asked.get(key) or self._stored(key, _ANSWERS[ctx.channel == "cli" :])
         if name is None:
             return None
         try:
             held = self.layers.get(name)
             answer = self._answer(held.approval_id)
-            if held.state == "held" and answer in ("pending", "approved"):
+            if held.state == "held" and answer in _ANSWERS:
                 return CommandOutcome(["(the command ran before)"], undo="", waiting=held)
-            if held.state == "held":  # denied or not answered
+            if held.state == "held":  # not answered in time
                 self.layers.discard(held.id)
         except ToolcribError:  # the layer is gone
             pass
