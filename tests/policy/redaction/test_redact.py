@@ -146,6 +146,17 @@ def test_bytes_that_are_printed_as_numbers_are_masked(dump: str) -> None:
             assert clean.endswith(around)
 
 
+FEW = {"od -w1 -tu1", "print(byte)", "od -w5 -A x -tx1z"}  # numbers in a line: nothing shows that it is a dump
+
+
+@pytest.mark.parametrize("dump", sorted(DUMPS.keys() - FEW))
+@pytest.mark.parametrize("margin", ["{}| ", "{:>6}\t", "docs/a-1.txt:{}:", "{}:", "+", "> "])
+def test_numbers_behind_what_tools_print_before_each_line_are_masked(dump: str, margin: str) -> None:
+    lines = DUMPS[dump](f"line one\nline two\n{TOKENS['openai']}\nend of it\n".encode()).splitlines()
+    clean = redact("\n".join(margin.format(number) + line for number, line in enumerate(lines, 9)))
+    assert "***" in clean, clean
+
+
 @pytest.mark.parametrize("dump", DUMPS)
 def test_numbers_that_are_cut_anywhere_are_read(dump: str) -> None:
     text = DUMPS[dump](b"ABCDEFGHIJKLMNOPQRSTUVWXYZ" * 2)

@@ -44,9 +44,9 @@ _SIGN = lazy_regex(r"[\s\0-\x20;&|<>(){}`'\"\\\x7f-\x9f]")
 _WORDS = lazy_regex(r"""[^\s"'`,;<>()\[\]{}=]++(?:={1,2}(?![^\s"'`,;]))?+(?!["']?\s*[:=])""")
 _BREAK = lazy_regex(r"\r?\n[ \t]{0,8}")
 # What `read_file`, grep, `cat -n` and diff print before each line: `12| `, `a.py:12:`, `a.py-12-`, `  12<tab>`, `+`.
-_BREAK_AND_MARGIN = lazy_regex(
-    r"\r?\n(?:[ \t]{0,8}+\d{1,9}+(?:[:\-\t]|\| ?)|[^\n]{1,255}?[:\-]\d{1,9}+[:\-]|[-+<>|#] ?)?+[ \t]{0,8}"
-)
+_BEFORE_LINE = r"(?:[ \t]{0,8}+\d{1,9}+(?:[:\-\t]|\| ?)|[^\n]{1,255}?[:\-]\d{1,9}+[:\-]|[-+<>|#] ?)"
+_BREAK_AND_MARGIN = lazy_regex(rf"\r?\n{_BEFORE_LINE}?+[ \t]{{0,8}}")
+_MARGIN = lazy_regex(rf"^(?:{_BEFORE_LINE}| )", re.MULTILINE)
 _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
 _FINDERS: tuple[tuple[str, Callable[[str], list[Span]]], ...] = (
@@ -134,21 +134,26 @@ class Redactor:
             found += self._spans_behind(text, _ESCAPED, _unescaped)
         if _SIGNS in seen or (not text.isascii() and any(sign in text for sign in _UNSEEN_WIDE)):
             found += self._spans_behind(text, _UNSEEN, lambda _: "")
+        if dumps and any(len(_FINDERS) <= number < _ESCAPES for number in seen):
+            found += self._spans_behind(text, _MARGIN, lambda _: "", dumps=True)
         return _merged(found) if len(found) > 1 else found
 
-    def _spans_behind(self, text: str, pattern: re.Pattern[str], plain: Callable[[str], str]) -> list[Span]:
+    def _spans_behind(
+        self, text: str, pattern: re.Pattern[str], plain: Callable[[str], str], *, dumps: bool = False
+    ) -> list[Span]:
         """Return the secrets in which something that matches the pattern stands, and hides them.
 
         A hostile text has millions of matches, so nothing is kept of them: they are gone through again for the places
         of secrets.
         """
         whole = pattern.sub(lambda escape: plain(escape[0]), text)
-        hidden = self._plain_spans(whole, _seen(whole), dumps=False)
+        hidden = self._plain_spans(whole, _seen(whole), dumps=dumps)
         if not hidden:
             return []
         places = _places(sorted({at for span in hidden for at in (span.start, span.end)}), text, pattern, plain)
         found = (Span(places[span.start], places[span.end], span.mask) for span in hidden)
-        return [span for span, bare in zip(found, hidden, strict=True) if span.end - span.start > bare.end - bare.start]
+        of_both = zip(found, hidden, strict=True)
+        return [span for span, bare in of_both if dumps or span.end - span.start > bare.end - bare.start]
 
     def _plain_spans(self, text: str, seen: Sequence[int], *, dumps: bool = True) -> list[Span]:
         if not (seen or self.values or self.own):
