@@ -24,6 +24,7 @@ _MODULES = ".gitmodules"  # editors run git in the folders that it names, too
 _MAX_MODULES = 1 << 18  # bytes: some thousands of names, each of which is looked for
 _MAX_BLOCKS = 1_000
 _MAX_PATH = 4096  # bytes: a longer name leads nowhere
+_STRAY_INSIDE = re.compile(rb"/\.(\.|[gG][iI][tT])[/\0]")  # as the bytes of names are, except in version 4
 _STRAY = re.compile(rb"^/|(^|/)(\.\.|\.git)(/|$)", re.IGNORECASE)
 SETTLED_NS = 5_000_000_000
 """What changed less long ago may change again and have the same time (ns)."""
@@ -162,10 +163,11 @@ def is_stray(path: str) -> bool:
 def _is_stray(path: str, *_state: int) -> bool:
     index = beginning_of(path, MAX_BYTES)
     starts = [(12, int.from_bytes(index[8:12])), *_blocks(index)]
+    every = int.from_bytes(index[4:8]) == 4 or _STRAY_INSIDE.search(index) is not None
     for size in (20, 32) if index[:4] == b"DIRC" else ():
         with contextlib.suppress(ValueError):
-            names = {name for start, count in starts for name, _ in _parsed(index, size, start, count, every=True)}
-            return any(map(_STRAY.search, names))
+            found = [each for start, count in starts for each in _parsed(index, size, start, count, every=every)]
+            return any(_STRAY.search(name) for name, _ in found)
     return index[:4] == b"DIRC"
 
 
@@ -200,8 +202,9 @@ def _blocks(index: bytes) -> Iterator[tuple[int, int]]:
 def _parsed(
     index: bytes, size: int, at: int = 12, count: int | None = None, *, every: bool
 ) -> Iterator[tuple[bytes, bool]]:
-    """Yield the names that repositories, or all entries, have for git (read-cache.c), and whether each is a repository.
-    A name has the length that its entry says. Raises ValueError where it cannot be read."""
+    """Yield the names that repositories, or all entries, have for git (read-cache.c), and whether each is a repository;
+    of others, except in version 4, also those that begin with `/` or a dot. A name has the length that its entry says.
+    Raises ValueError where it cannot be read."""
     version, name, total = int.from_bytes(index[4:8]), bytearray(), 0
     most = 8 * len(index) + (1 << 20)  # in version 4 each name may have all of the one before
     try:
@@ -210,7 +213,7 @@ def _parsed(
             flags = index[begins - 2] << 8 | index[begins - 1]
             link = index[at + 26] & 0xF0 == 0xE0  # only these bits of the mode count
             begins += 2 if flags & 0x4000 else 0
-            length = flags & 0xFFF
+            length, wanted = flags & 0xFFF, link or every
             if version == 4:  # the name of the entry before, without some bytes at its end
                 less, begins = _number(index, begins)
                 kept = len(name) - less
@@ -223,9 +226,10 @@ def _parsed(
             else:
                 ends = index.index(0, begins) if length == 0xFFF else begins + length
                 at += (ends - at + 8) & ~7
-                if link or every:
+                wanted = wanted or index[begins] in b"/."
+                if wanted:
                     name = bytearray(index[begins:ends])
-            if (link or every) and len(name) < _MAX_PATH:
+            if wanted and len(name) < _MAX_PATH:
                 total += len(name)
                 if every and total > most:
                     raise ValueError
