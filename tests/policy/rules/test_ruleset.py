@@ -356,6 +356,14 @@ def test_a_pattern_is_read_as_shells_read_it(room, command, verdict):
     assert room.verdict(room.rules(deny=["Read(plan)"]), "exec", command=command) == verdict
 
 
+def test_a_search_may_begin_with_the_folder_above(room):
+    (room.root / "src/in").mkdir(parents=True)
+    (room.root / "src/plan").touch()
+    rules = room.rules(deny=["Read(plan)"])
+    assert room.verdict(rules, "exec", command="find src/in/x -exec cat {} +") is None
+    assert room.verdict(rules, "exec", command="find src/in/.. -exec cat {} +") == "ask"
+
+
 @pytest.mark.parametrize("command", ["find docs/in -exec grep x {} +", "diff -rN docs/in src"])
 @pytest.mark.parametrize("target", ["../../private/plan", "../../private", "../.."])
 def test_a_command_may_follow_the_links_of_a_folder(room, target, command):

@@ -125,7 +125,8 @@ def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:
             if not _OTHERWISE.search(pattern):
                 return
     known = _GLOBBED.split(target.start)[0]
-    yield known.rpartition("/")[0] or ("/" if known.startswith("/") else "."), True
+    above, _, last = known.rpartition("/")
+    yield known if last == ".." else above or ("/" if known.startswith("/") else "."), True
 
 
 _SIGNS = lazy_regex(r"[@=:,]")  # `@x`, `name=x`, `file:x,option`
