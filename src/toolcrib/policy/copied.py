@@ -22,7 +22,10 @@ MAX_RUNS = 100
 _TOKEN = lazy_regex(r"[^\s\"'`<>()\[\]{},;|]+")
 _TRIM = ".:!?"
 _WORD = lazy_regex(r"\w+")
-_ADDRESS = lazy_regex(r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/")
+_ADDRESS = lazy_regex(
+    r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/"
+    r"|^\d{1,3}(?:\.\d{1,3}){3}$|^[0-9a-f:]*::[0-9a-f:.]*$|^[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){7}$"
+)
 LONG_TOKEN = 20
 """A word of this length is a key or a digest."""
 DESTINATIONS = frozenset(
@@ -71,7 +74,8 @@ def found(value: str, sources: list[ReadText], destination: bool, narrow: bool) 
         return
     telling = _is_address if narrow else _is_telling
     parts = [text] if _says_something(text) or (destination and len(text) > 2) else []
-    parts += [token for token in sorted(_tokens(text)) if telling(token) and token != text]
+    tokens = {each for token in _tokens(text) for each in (token, *_above(token))}
+    parts += [token for token in sorted(tokens) if telling(token) and token != text]
     for part in parts:
         for source in sources:
             if part in source.tokens or (part is text and occurs(text, source.text)):
@@ -128,8 +132,9 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-_SCHEME = lazy_regex(r"[a-z][a-z0-9+.-]*:(?!\d)")
-_HOST = lazy_regex(r"/*(?:[^/?#@\\]*@)?([\w-]+(?:\.[\w-]+)+)\.?(?::\d*)?(?=[/?#\\]|\Z)")
+_SCHEME = lazy_regex(r"[a-z][a-z0-9+-]*:(?!\d)")
+_HOST = lazy_regex(r"/*(?:[^/?#@\\]*@)?([\w-]+(?:\.[\w-]+)+)\.?(?=[/?#\\:]|\Z)")
+_SUBDOMAIN = lazy_regex(r"[\w-]+(?:\.[\w-]+)+\.[a-z]{2,}")
 _PARTS = lazy_regex(r"[=&?#]")
 
 
@@ -154,6 +159,13 @@ def _tokens(text: str) -> frozenset[str]:
                 if host is not None:
                     found.add(host[1])
     return frozenset(found)
+
+
+def _above(token: str) -> Iterator[str]:
+    """Yield the domains above a host: who has one of them has its subdomains, too."""
+    if _SUBDOMAIN.fullmatch(token):
+        labels = token.split(".")
+        yield from (".".join(labels[number:]) for number in range(1, len(labels) - 1))
 
 
 def _runs(text: str) -> Iterator[list[str]]:
