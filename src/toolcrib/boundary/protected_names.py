@@ -75,7 +75,9 @@ _BY_REASON = (
     ("the editor loads extensions from it", (".cursor/extensions", ".windsurf/extensions", ".vscode-oss")),
     ("the editor loads extensions from it", (".vscode-server", ".cursor-server", ".windsurf-server")),
     ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".lazy.lua", ".vimrc")),
-    ("the editor runs it to complete code", (".ycm_extra_conf.py", ".ropeproject/config.py")),
+    ("the editor runs it to complete code", (".ycm_extra_conf.py", ".ropeproject", "gtags.conf")),
+    ("the editor starts the server for a language that it names", (".bsp", ".lsp/config.edn", "buildServer.json")),
+    ("the server for a language runs what it names", ("hie.yaml", "omnisharp.json", "zls.json", ".sourcekit-lsp")),
     (
         "the debugger runs it when it is started there",
         (".gdbinit", ".lldbinit", ".pdbrc", ".perldb", ".byebugrc", ".rdbgrc"),

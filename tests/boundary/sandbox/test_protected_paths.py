@@ -509,7 +509,20 @@ def test_an_index_that_git_made_stays(tmp_path: Path) -> None:
         assert found.appeared() == []
 
 
-@pytest.mark.parametrize("name", [".lfsconfig", ".git/safe/", ".reviewboardrc", ".crush/crush.json", ".miserc.toml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".lfsconfig",
+        ".git/safe/",
+        ".reviewboardrc",
+        ".crush/crush.json",
+        ".miserc.toml",
+        "gtags.conf",
+        ".bsp/",
+        "hie.yaml",
+        ".ropeproject/",
+    ],
+)
 def test_a_new_file_that_says_what_programs_run_or_send_goes(tmp_path: Path, name: str) -> None:
     make(tmp_path, ".git/config")
     found = find_protected_paths(tmp_path, tmp_path, frozenset())
