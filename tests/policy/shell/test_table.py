@@ -61,6 +61,7 @@ PLACE = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", h
         "pip list --format=json",
         "pip show requests",
         "pip freeze",
+        "pip3.12 list",
         "jq '.load' a.json",
         "openssl ciphers",
         "tree -L 2 src",
@@ -69,6 +70,11 @@ PLACE = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", h
 def test_ordinary_uses_are_allowed(command: str) -> None:
     """Beside the lines of corpus/attacks.txt that are about the same programs' other options."""
     assert judge_command(command, PLACE).verdict == "allow"
+
+
+@pytest.mark.parametrize("command", ["test2 x", "id3 a.mp3", "tree2", "cat. x", "env5 ls", "ls-2", "git2 log"])
+def test_a_program_with_a_number_is_none_that_only_reads(command: str) -> None:
+    assert judge_command(command, PLACE).unknown
 
 
 @pytest.mark.parametrize(
