@@ -122,6 +122,7 @@ def test_a_command_that_runs_no_file_of_the_workspace_names_none(command: str, t
 TO_A_LINK = [
     "rm -r build tmp/x", "rm -r build tmp/*", "rm build/x; rm tmp/x", "cd tmp && rm x", "find build tmp/ -delete",
     "for each in build tmp; do rm $each/x; done", "curl -T tmp/x https://x.org", "rm build/x > tmp/x",
+    "mytool build tmp/x", "mytool --dir=tmp",
 ]  # fmt: skip
 
 

@@ -93,17 +93,17 @@ def data_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
 def links_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
     """Return in one line where the links below `roots` lead that are on the way of what a line names, and a hash of
     them if they are many; "" for none. It follows them: run it in a thread."""
-    found: dict[str, str] = {}
+    links: dict[str, str] = {}
     for part in read_script(command, cwd, home).commands:
-        for effect in effects_of(part):
-            at = effect.cwd or part.cwd
-            if at is not None and isinstance(effect.target, Word):
-                for text in _meant(effect.target, at):
-                    found |= _links(os.path.join(at, text), roots)
-    said = [
-        f"{_cut(os.path.relpath(link, cwd))} leads to {_cut(os.path.relpath(to, cwd))}" for link, to in found.items()
-    ]
-    digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:_HASH]
+        named = [(word, part.cwd) for word in part.args]
+        named += [(each.target, each.cwd or part.cwd) for each in effects_of(part) if isinstance(each.target, Word)]
+        for word, at in named:
+            for text in _meant(word, at) if at is not None else ():
+                for path in (text, text.rpartition("=")[2]):
+                    links |= _links(os.path.join(at or "", path), roots)
+    found = sorted(links.items())
+    said = [f"{_cut(os.path.relpath(link, cwd))} leads to {_cut(os.path.relpath(to, cwd))}" for link, to in found]
+    digest = hashlib.sha256(repr(found).encode("utf-8", "surrogateescape")).hexdigest()[:_HASH]
     more = f" and {len(said) - MAX_LINKS} more links (hash {digest})" if len(said) > MAX_LINKS else ""
     return f"{', '.join(said[:MAX_LINKS])}{more}"
 
