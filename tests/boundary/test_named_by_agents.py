@@ -126,6 +126,16 @@ def test_what_start_files_of_a_shell_name_is_found(tmp_path: Path, monkeypatch: 
     assert "env" in named(tmp_path / "dotfiles")
 
 
+@pytest.mark.parametrize("line", ["plugins=(dotenv git)", "zplug plugins/dotenv, from:oh-my-zsh"])
+def test_a_plugin_of_zsh_runs_the_variables_of_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    put(tmp_path / ".zshrc", f"{line}\n")
+    (tmp_path / "project").mkdir()
+    assert ".env" in named(tmp_path / "project")
+
+
 def test_a_program_by_its_whole_path_in_a_start_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So does what `conda init` writes."""
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,5 +1,6 @@
 """Real paths, also of names that nothing can follow."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -71,3 +72,18 @@ def test_every_room_resolves_links_in_this_way() -> None:
     root = Path(toolcrib.__file__).parent
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "os.path.realpath" in path.read_text()}
     assert found == OTHERS
+
+
+def test_a_link_that_is_replaced_meanwhile_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command did so in a loop, and what another one made was not searched for protected names."""
+    (tmp_path / "link").symlink_to("file")
+    errors = [OSError(errno.EINVAL, "Invalid argument")] * 3
+    readlink = os.readlink
+
+    def replaced(path: str) -> str:
+        if errors:
+            raise errors.pop()
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", replaced)
+    assert real_path(tmp_path / "link") == str(tmp_path / "file")

@@ -129,7 +129,10 @@ def _words(path: str, *_state: int) -> tuple[str, ...]:
         words = SIGNS.split(text)
         scripts = (word for word in words if word.startswith(("./", ".env")) or word.endswith(SCRIPTS))
         ours = (f"{word}{_PLACE}" for word in words if word.startswith(("~/", f"{os.path.expanduser('~')}/")))
-        sourced = (*_SOURCED.findall(text), *(word or ".env" for word in _DOTENV.findall(text)))
+        named = _DOTENV.findall(text)
+        if named and not path.endswith(".envrc"):
+            named.append(".env")  # by a plugin of zsh: `plugins=(dotenv git)`
+        sourced = (*_SOURCED.findall(text), *(word or ".env" for word in named))
         read = (  # an environment may be made anew
             word if word[0] in "/~" or word.endswith("/activate") else f"./{word}" for word in sourced
         )
