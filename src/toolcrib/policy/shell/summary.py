@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...boundary.host_file import both_names
 from ...boundary.programs import loads_something, within_any, without_dots
+from ...boundary.real_path import real_path
 from ...boundary.scripts import Loaded, fingerprint, loaded_by
 from ..plain import plain_line
 from .effects import effects_of
@@ -111,7 +112,7 @@ def links_of(command: str, cwd: str, home: str, roots: Sequence[str]) -> str:
 def _links(path: str, roots: Sequence[str]) -> dict[str, str]:
     """Return the links below `roots` that a path names or goes through, with where they lead."""
     names = itertools.accumulate(path.split("/"), lambda above, name: f"{above}/{name}")
-    return {each: os.path.realpath(each) for each in names if os.path.islink(each) and within_any(each, roots)}
+    return {each: real_path(each) for each in names if os.path.islink(each) and within_any(each, roots)}
 
 
 def bound_files(command: str, cwd: str, home: str, roots: Sequence[str]) -> tuple[str, ...]:
