@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.boundary.mount_points import Mount
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolError
 from toolcrib.record import moving, pruning
@@ -342,6 +343,7 @@ def test_across_file_systems_it_is_copied(room, monkeypatch):
 CRASH = """
 import os, sys
 from toolcrib.boundary.staged_file import Staged
+from toolcrib.boundary.mount_points import Mount
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.record.journal import Journal
 from toolcrib.record.state import StateFolder
@@ -373,6 +375,7 @@ def test_a_crash_leaves_something_consistent(room, forked_python, when):
 WRITER = """
 import sys
 from pathlib import Path
+from toolcrib.boundary.mount_points import Mount
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.record.journal import Journal
 from toolcrib.record.state import StateFolder
@@ -397,6 +400,7 @@ def test_several_processes_share_one_journal(room, forked_python):
 FORKED = """
 import os, sys
 from pathlib import Path
+from toolcrib.boundary.mount_points import Mount
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.record.journal import Journal
 from toolcrib.record.state import StateFolder
@@ -540,6 +544,20 @@ def test_undo_of_a_file_larger_than_the_memory_copies_it_with_its_holes(room):
         assert large.stat().st_blocks < 100
         undo(room.journal, undone.undo_id)
         assert large.read_bytes() == b"small"
+
+
+def test_what_something_is_mounted_in_is_not_moved(room, monkeypatch):
+    """Removing it from the trash would remove what is mounted, which may be a folder anywhere."""
+    for name in ("d/mounted", "d-other"):
+        (room.root / name).mkdir(parents=True)
+    here = Mount("2", "1", "8:1", "/srv/data", str(room.root / "d" / "mounted"))
+    monkeypatch.setattr(moving, "mounts", lambda: [here])
+    for path in ("d", "d/mounted"):
+        with pytest.raises(OSError, match="is mounted in it"):
+            room.journal.move_to_trash(path, "1")
+    assert (room.root / "d" / "mounted").is_dir()
+    assert not room.journal.changes()
+    room.journal.move_to_trash("d-other", "2")
 
 
 def test_large_changes_and_many_short_processes_are_cleaned_too(room, monkeypatch):
@@ -743,6 +761,7 @@ def test_directories_without_end_are_not_made(room):
 UNDOER = """
 import sys
 from pathlib import Path
+from toolcrib.boundary.mount_points import Mount
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolcribError
 from toolcrib.record.journal import Journal

@@ -10,18 +10,27 @@ import stat
 
 from ..boundary.copy_tree import copy_tree
 from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.mount_points import mounts
 from ..boundary.openat2 import rename_new
+from ..boundary.programs import beneath
 from ..boundary.remove_tree import remove_all
 
 log = logging.getLogger(__name__)
 
 
 def move(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
-    """Move an entry to a new name. Raises FileExistsError if that exists. Moves the whole entry, or leaves the source.
+    """Move an entry to a new name. Raises FileExistsError if that exists, and OSError if something is mounted in the
+    entry: removing it later would remove what is mounted. Moves the whole entry, or leaves the source.
 
     Across file systems it is copied first under a temporary name and then renamed. The source then gets a temporary
     name too, before it is removed: a process that is killed in between leaves a whole source or none, never half of it.
     """
+    if mounted := mounts():
+        whole = os.path.join(os.readlink(f"/proc/self/fd/{src_dir}"), src)
+        if any(beneath(each.point, whole) for each in mounted):
+            raise OSError(
+                errno.EBUSY, "something is mounted in it, and is not moved to the trash; unmount it first", src
+            )
     try:
         rename_new(src, dst, src_dir, dst_dir)
         return
