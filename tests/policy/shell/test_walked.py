@@ -65,6 +65,8 @@ SHOWS = [
     "find . -exec find . -name a.py ';' -exec cat {} +",
     "for n in '*.p*' a.py; do find . -name $n -exec cat {} +; done",
     "for n in a.py '*.p*'; do find . -name \"$n\" -exec cat {} +; done",
+    "echo x | xargs -I@ rg @", "echo '-e x' | xargs rg",  # from /dev/null, so the folder
+    "{ rg x; } < /dev/null", "for i in 1; do rg x; done < /dev/null",
     "grep -r x --exclude-dir=cfg cfg/*", "grep x --exclude-dir='*' cfg/*", "diff -x '*' cfg/* src/a.py",  # given
     "for f in *; do grep -r --exclude=$f x .; done", "grep x --exclude=.env **/*",
     "rg -g '#x' x", "rg -g ' ' x", "rg --iglob '#' x", "rg -g 'prod.env ' x", "rg -g '*.env ' x",  # comments, blanks
@@ -73,6 +75,7 @@ SHOWS_NONE = [
     "cat **/*.py",
     "grep x src", "grep -3 x src/a.py", "ls | grep -A3 x", "ls | grep -nC2 x", "ls | grep -m1 x",
     "grep -r x src", "grep x src/*", "cat *", "cat src/*.py", "cat */*.py", "head -n1 *",
+    "ls | rg x", "rg x <<< y", "ls | while read -r y; do rg x; done", "ls | { rg x; }",
     "rg x src", "find . -name '*.py' -exec cat {} +", "find . -type f -iname '*.md' -exec grep x {} +",
     "find src -exec cat {} +", "find . -name '*.py' -exec cat {} +; find . -name '*.md' -exec cat {} +",
     "find . -type f", "ls -R", "ls -la cfg", "git diff", "git grep x",

@@ -176,7 +176,7 @@ def grep(call: SortedWords) -> Iterator[Effect]:
     """grep: the pattern is the first operand, unless an option gives one. Without a file some search the folder."""
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     yield from plain(call, call.program.operands.removeprefix("text ") if given else None)
-    searches = call.command.program == "rg" and call.command.stdin is None
+    searches = call.command.program == "rg" and not _has_input(call.command)
     here = not call.operands[0 if given else 1 :] and not call.has("--files", "--type-list")
     walks = has_levels(call.command) or call.has("-r", "-R", "--recursive", "--dereference-recursive")
     if here and (searches or walks):
@@ -185,6 +185,12 @@ def grep(call: SortedWords) -> Iterator[Effect]:
         for name in re.split(r"[{},]", (word.text or "").replace("\\", "")):
             if name and not (word.text or "").startswith("!"):
                 yield Effect("read", Word((name,), name, glob=not {*name}.isdisjoint("*?[")))
+
+
+def _has_input(command: Command) -> bool:
+    """Return whether ripgrep certainly searches its input: a pipe or a text, not /dev/null, which xargs gives, too."""
+    given = command.stdin
+    return given is not None and bool(given.feeders or given.text) and "xargs" not in command.via
 
 
 def special(call: SortedWords) -> Iterator[Effect]:
