@@ -654,19 +654,22 @@ async def test_a_job_goes_on_with_its_own_session_not_with_a_copy() -> None:
         assert made.store.of_job("job-1") is None
 
 
-async def test_rewinding_takes_back_what_a_script_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("forwarded", [False, True])
+async def test_rewinding_takes_back_what_a_script_changed(monkeypatch: pytest.MonkeyPatch, forwarded: bool) -> None:
     from toolcrib.agent.rewind import rewind_session
 
     writes = [f'await write_file(path="a.txt", content="{text}")' for text in "12"]
     code = "\n".join([*writes, 'await exec_(command="ls")'])
     monkeypatch.setenv("TOOLCRIB_TOOLS__CODE", "true")
-    async with agent({"calls": [call("run_code", code=code)]}, {"text": "done"}) as made:
+    monkeypatch.setenv("TOOLCRIB_TOOLS__LIST_LIMIT", "2")
+    script = call("call_tool", name="run_code", arguments={"code": code}) if forwarded else call("run_code", code=code)
+    async with agent({"calls": [script]}, {"text": "done"}) as made:
         session = made.new_session()
         await made.run("go", session)
         assert (made.box.workspace.root / "a.txt").read_text() == "2"
         done = rewind_session(made.box, session, 0)
         assert (made.box.workspace.root / "a.txt").read_text() == "alpha\n"
-        assert ["exec" in line for line in done.left] == [True]
+        assert [line.partition(" ")[0] for line in done.left] == ["exec", "call_tool"][: 1 + forwarded]
 
 
 @pytest.mark.parametrize("rewound", [True, False])

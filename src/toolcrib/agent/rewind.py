@@ -54,7 +54,7 @@ def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewou
                 _take_back_turns(box, subagent, 0, done)
                 subagent.remove()  # else the next run goes on with it
             tool = box.registry.find(call.name)
-            if tool is None or tool.makes_calls:
+            if tool is None or tool.makes_calls or tool.forward is not None:
                 _take_back_calls_of(box, inner_id(run_id, ""), done)
                 with closing(ScriptStore(box.state)) as scripts:
                     scripts.forget(run_id)  # else the same script, called again, goes on behind what is taken back
