@@ -341,7 +341,9 @@ async def test_without_layers_there_is_a_word_and_direct(work: Path) -> None:
     async with toolbox(work, "journal", config='backend = "none"\n', yes=True) as box:
         out = await run(box, "echo after > a")
         assert "wrote directly" in out.for_llm and 'only backend "bubblewrap"' in out.for_llm
-        assert "undo does not cover" in out.for_llm and (work / "a").read_text() == "after\n"
+        assert "changed 1 file; `toolcrib undo" in out.for_llm and (work / "a").read_text() == "after\n"
+        undo(box.journal)
+        assert (work / "a").read_text() == "before\n"
 
 
 async def test_a_mount_in_the_workspace_is_not_hidden(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

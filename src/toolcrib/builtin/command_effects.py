@@ -100,6 +100,10 @@ class CommandEffects(Protocol):
         """Return the judgement of every command before it runs if its changes cannot be held back, else None."""
         ...
 
+    def why_direct(self, sandbox: Sandbox) -> str:
+        """Return why commands of a sandbox that can write do so directly; "" if their changes are held back. Blocks."""
+        ...
+
     def begin(self, sandbox: Sandbox) -> WriteLayer | None:
         """Return a layer for the changes of one command, or None if the command writes directly."""
         ...

@@ -254,8 +254,9 @@ class CommandRunner:
         cut_off = sandbox.active and not sandbox.domains and not hosts
 
         saved = None
-        if wall in ("workspace", "all") and self.effects is None and self._saver is not None:
-            saved = await shared_threads.run(self._saver().save)
+        saver = self._saver if wall in ("workspace", "all") else None
+        if saver is not None and (self.effects is None or await shared_threads.run(self.effects.why_direct, sandbox)):
+            saved = await shared_threads.run(saver().save)
 
         def wrapped() -> PreparedCommand:
             from ..boundary.sandbox.protected_search import search_all
@@ -354,8 +355,9 @@ class CommandRunner:
         try:
             if self.effects is not None:
                 outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
-            elif prepared.saved is not None and self._saver is not None:
-                outcome = self._saver().outcome(prepared.saved, ctx)
+            if prepared.saved is not None and self._saver is not None:
+                notes, outcome = outcome.notes, self._saver().outcome(prepared.saved, ctx)
+                outcome.notes[:0] = notes
             elif (named := prepared.named) is not None and patiently(lambda: search_all(root, named)) is None:
                 outcome.notes.append(UNSEARCHED)
         except Exception as error:  # the disk may be full; what it must not make has to go all the same
