@@ -547,6 +547,14 @@ async def test_what_it_read_is_known_after_a_wait(folder: Path, reads_more: bool
         assert "- send (this session has read more untrusted content" in waits.for_llm, waits.for_llm
 
 
+async def test_a_state_that_is_too_large_is_not_stored(folder: Path) -> None:
+    async with opened(folder) as box:
+        out = await run(box, 'x = "abcdefghi" * 2_000_000\nawait delete_file(path="a.txt")\nlen(x)')
+        assert out.error_kind == "tool" and "more than 16 MB" in out.for_llm, out
+        store: Any = vars(box.registry.require("run_code"))["_services"].store
+        assert not store._run("SELECT 1 FROM script") and (folder / "work" / "a.txt").exists()
+
+
 async def test_the_same_script_runs_once_at_a_time(folder: Path) -> None:
     async with opened(folder) as box:
         code = "n = 0\nfor i in range(3000000):\n    n += 1\nn"

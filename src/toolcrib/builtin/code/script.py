@@ -31,7 +31,7 @@ from ...core.tool import Tool, ToolCategory
 from ...policy.callers import caller_of
 from ...policy.preview import fit
 from ...record.rows import ApprovalRow
-from .interpreter import MAX_CALLS, TOO_MANY, ScriptEnded, ScriptFailed, ScriptWaiting, Step
+from .interpreter import MAX_CALLS, MAX_SIZE, TOO_MANY, ScriptEnded, ScriptFailed, ScriptWaiting, Step
 from .monty import MontyInterpreter, MontyScript
 from .stored_scripts import HeldScript, ScriptState, ScriptStore
 from .stubs import ScriptFunction, functions_of, stubs_text
@@ -40,6 +40,10 @@ NAME = "run_code"
 MAX_CODE = 100_000  # characters
 MAX_PREVIEW = 1_000  # characters of each question when all are shown together
 MAX_DIAGNOSTICS = 4_000  # characters of what the checker of types says
+TOO_LARGE = (
+    "the script was ended: its variables hold more than {} MB, too much to be stored before a call that may have an "
+    "effect. Its calls until then had their effects"
+)
 NOT_CALLED = frozenset({NAME, "ask_user", "read_skill", "search_tools", "call_tool"})
 """Tools that a script has no function for: they are for the model itself."""
 
@@ -288,11 +292,13 @@ class _Run:
         return textwrap.indent("" if row is None else fit(row["preview"], MAX_PREVIEW), "    ")
 
     async def _save(self) -> None:
-        self._stored = True
         snapshot = await self._in_script(self._script.dump)
+        if len(snapshot) > MAX_SIZE:
+            raise ToolError(TOO_LARGE.format(MAX_SIZE >> 20))
         state = ScriptState(
             self._run_id, snapshot, self._calls, self._approvals, self._printed(), self._made, self._labels.pair
         )  # fmt: skip
+        self._stored = True
         await shared_threads.run(self._services.flush)
         await shared_threads.run(self._services.store.save, self._key, state, self._results, self._ctx)
 
