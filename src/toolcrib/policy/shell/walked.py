@@ -181,7 +181,7 @@ def _searched(call: SortedWords) -> Callable[[str, str], bool]:
     hidden = loose > 1 or call.has("--hidden", "-.")
     git = loose == 0 and not call.has("--no-ignore", "--no-ignore-vcs")
     typed, globs = call.has("-t", "--type"), [*_globs(call, "-g", "--glob"), *_globs(call, "--iglob")]
-    globs = [each and each.rstrip() for each in globs]  # as ripgrep does
+    globs = [each and each.removeprefix("=").rstrip() for each in globs]  # as ripgrep does: `-g=x`
     globs = [each for each in globs if each is None or (each and each[0] != "#")]  # a comment to it
     only = any(each is None or not each.startswith("!") for each in globs)
 
