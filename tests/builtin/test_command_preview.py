@@ -95,6 +95,22 @@ async def test_a_link_that_leads_elsewhere_while_the_question_is_open_stops_the_
     assert (ws / "src/x").exists() and (ws / "build").exists()
 
 
+async def test_a_yes_for_the_session_is_none_for_another_place_behind_any_link(ws: Path) -> None:
+    for name in ("cache", "src"):
+        (ws / name).mkdir()
+        (ws / name / "x").touch()
+    (ws / "tmp").symlink_to("cache")
+    person = FakeApprover(Decision(True, scope="session"), "no")
+    async with Toolbox.open(workspace=ws, approve=person) as box:
+        await box.call("exec", {"command": "rm -f build tmp/x; rm -f other"})
+        await box.call("exec", {"command": "ln -sfn src tmp"})
+        await box.call("exec", {"command": "rm -f build tmp/x; rm -f other"})
+    assert (ws / "src/x").exists() and not (ws / "cache/x").exists()
+    first, second = (request.reason for request in person.requests)
+    assert f"build; deletes {ws}/cache/x; `rm -f other` deletes {ws}/other" in first
+    assert second == first.replace("cache", "src")
+
+
 async def test_a_yes_counts_where_that_command_has_ended_and_not_where_one_began(ws: Path) -> None:
     other = ""
 

@@ -104,10 +104,10 @@ _OF_GIT = {RULE_PROTECTED, "shell:create", "shell:change", "shell:git-change", "
 
 
 def judge_script(script: Script, place: CommandPlace, depth: int = 0) -> Judgement:
-    """Return the judgement of a script that was read: the strictest of its parts. It says which part that was; of those
-    that ask in every mode it names all, because a yes for the session is for what it says."""
+    """Return the judgement of a script that was read: the strictest of its parts. It says which part that was, and
+    names all like it, because a yes for the session is for what it says."""
     best: Judgement | None = None
-    insisting: dict[str, None] = {}
+    asking: dict[str, str] = {}
     unknown = True
     for found in judgements(script, place, depth):
         if found.verdict == "deny":
@@ -119,8 +119,8 @@ def judge_script(script: Script, place: CommandPlace, depth: int = 0) -> Judgeme
         if place.held and found.rule in _HELD and not found.unknown:  # a person will see what it does
             found = replace(found, unknown=True)
         unknown = unknown and found.unknown
-        if found.insists:
-            insisting[found.reason] = None
+        if not found.unknown:
+            asking[found.reason] = found.rule or ""
         if best is None or (best.unknown and not found.unknown) or (found.insists and not best.insists):
             best = found
     if best is None and place.on_disk and not _is_walled(place) and (shifts := shifting(script)) is not None:
@@ -128,8 +128,10 @@ def judge_script(script: Script, place: CommandPlace, depth: int = 0) -> Judgeme
         return _say(shifts[0], Finding("ask", "shell:shifting", phrase, True))
     if best is None:
         return ALLOWED
-    if len(insisting) > 1:
-        best = replace(best, reason="; ".join(insisting))
+    alike = [reason for reason, rule in asking.items() if rule == best.rule]
+    if len(alike) > 1 and best.reason in alike:
+        command = f"{alike[0].partition('` ')[0]}` "
+        best = replace(best, reason="; ".join([alike[0], *(each.removeprefix(command) for each in alike[1:])]))
     return best if best.unknown == unknown else replace(best, unknown=unknown)
 
 
