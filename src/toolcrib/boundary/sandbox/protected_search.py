@@ -178,8 +178,7 @@ class Search:
     def detours(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Return the links and addresses in the own folders of the repositories that were seen, each with the folder
         and what changes with it."""
-        look = _list_once if self.remembered else _list
-        found = [(path, folder) for folder in self.repositories for path in detours_in(folder, look)]
+        found = [(path, folder) for folder in self.repositories for path in detours_in(folder, _list_once)]
         return {path: (folder, state_of(path)) for path, folder in found}
 
     def _not_free(self, base: str, name: str) -> Iterator[str]:
