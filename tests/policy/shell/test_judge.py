@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.host_file import HostFile
 from toolcrib.boundary.host_files import RULE_HOST_FILES
+from toolcrib.policy.preview import MAX_REASON
 from toolcrib.policy.shell import judge as judging
 from toolcrib.policy.shell import reading
 from toolcrib.policy.shell.judge import judge_command
@@ -539,3 +540,10 @@ def test_a_line_that_is_continued_in_backticks_is_joined_also_in_single_quotes()
     assert judge_command("echo `cat '.\\\nenv'`", PLACE).rule == "shell:read-secret"
     assert judge_command("echo \"`cat '.\\\nenv'`\"", PLACE).rule == "shell:read-secret"
     assert judge_command("echo $(cat '.\\\nenv')", PLACE).verdict == "allow"
+
+
+def test_the_reason_of_many_parts_is_one_line_with_a_hash_of_all() -> None:
+    reasons = [judge_command(f"rm {' '.join(map(str, range(many)))}", PLACE).reason for many in (2, 500, 501)]
+    assert reasons[0].count("deletes") == 2
+    assert all(len(reason) <= MAX_REASON and "(shortened, hash " in reason for reason in reasons[1:])
+    assert reasons[1] != reasons[2]

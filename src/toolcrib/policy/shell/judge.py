@@ -15,6 +15,7 @@ from ...boundary.protected_names import RULE_PROTECTED, holds_protected
 from ...core.errors import ConfigError
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Judgement
+from ..preview import cut_reason
 from .command_flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
 from .effects import effects_of
 from .hosts import is_metadata
@@ -131,7 +132,8 @@ def judge_script(script: Script, place: CommandPlace, depth: int = 0) -> Judgeme
     alike = [reason for reason, rule in asking.items() if rule == best.rule]
     if len(alike) > 1 and best.reason in alike:
         command = f"{alike[0].partition('` ')[0]}` "
-        best = replace(best, reason="; ".join([alike[0], *(each.removeprefix(command) for each in alike[1:])]))
+        said = "; ".join([alike[0], *(each.removeprefix(command) for each in alike[1:])])
+        best = replace(best, reason=cut_reason(said))
     return best if best.unknown == unknown else replace(best, unknown=unknown)
 
 
