@@ -722,6 +722,17 @@ async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:
     assert await host.decides("Grep", {"pattern": "KEY", "glob": ".env"}) == "ask"
 
 
+async def test_a_repository_below_has_its_own_list_of_what_is_ignored(host: Host) -> None:
+    (host.work / ".git").mkdir()
+    (host.work / ".gitignore").write_text(".env\nprivate/\n*.json\n")
+    (host.work / "sub/.git").mkdir(parents=True)
+    (host.work / "sub/credentials.json").write_text("KEY=1\n")
+    assert await host.decides("Grep", {"pattern": "KEY"}) == "ask"
+    assert await host.decides("Grep", {"pattern": "KEY", "path": "sub"}) == "ask"
+    (host.work / "sub/.gitignore").write_text("*.json\n")
+    assert await host.decides("Grep", {"pattern": "KEY"}) == "allow"
+
+
 async def test_outside_a_repository_nothing_is_ignored(host: Host) -> None:
     (host.work / ".gitignore").write_text(".env\nprivate/\n")
     assert await host.decides("Grep", {"pattern": "KEY"}) == "ask"

@@ -160,7 +160,7 @@ def walk(query: Query, top: int) -> Generator[tuple[str, int, str]]:
     def below(
         directory: int, base: str, rules: list[tuple[str, list[_Rule]]], depth: int
     ) -> Generator[tuple[str, int, str]]:
-        if not query.no_ignore and (own := _read_rules(directory)):
+        if not (query.no_ignore or query.require_git) and (own := _read_rules(directory)):
             rules = [*rules, (base, own)]
         with os.scandir(directory) as entries:
             found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)

@@ -31,7 +31,8 @@ Mode = Literal["names", "files", "lines", "count"]
 class Query:
     """A query: the text to search for beneath a directory, or in stdin.
 
-    `include` and `exclude` are glob patterns relative to the directory (see globs.normalize). `in_order` searches in
+    `include` and `exclude` are glob patterns relative to the directory (see globs.normalize). With `require_git` a
+    .gitignore counts only in its repository, and not in one below it, as for ripgrep by itself. `in_order` searches in
     the order of paths, which is slower. All modes answer with records: NUL ends a path; in `names` and `files` a record
     is the path alone, in `count` a number and a line feed follow, in `lines` `LINE:COLUMN:text` for a match or
     `LINE-text` for context.
@@ -47,6 +48,7 @@ class Query:
     context: int = 0
     hidden: bool = False
     no_ignore: bool = False
+    require_git: bool = False
     in_order: bool = False
     stdin: bool = False
 
@@ -66,7 +68,9 @@ def arguments(query: Query, filter_file: str | None = None) -> list[str]:
     ripgrep may return more than the query asks for: rules like `!*.log` in a .gitignore come before the filter, and
     `--type` and `--glob` include hidden files. `is_meant` removes the others.
     """
-    found = ["--no-config", "--no-messages", "--color=never", "--null", "--no-require-git", "--no-ignore-global"]
+    found = ["--no-config", "--no-messages", "--color=never", "--null", "--no-ignore-global"]
+    if not query.require_git:
+        found.append("--no-require-git")
     if query.hidden:
         found.append("--hidden")
     if query.no_ignore:

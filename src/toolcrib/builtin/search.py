@@ -225,7 +225,8 @@ class SearchTools:
         name means secrets, or a rule is about it."""
         path = str(args.get("path", "."))
         include, exclude = _name_filter(args.get("glob"))
-        query = Query("names", include=include, exclude=exclude, hidden=True, no_ignore=bool(args.get("no_ignore")))
+        no_ignore = bool(args.get("no_ignore"))
+        query = Query("names", include=include, exclude=exclude, hidden=True, no_ignore=no_ignore, require_git=True)
         meant, hides = is_meant(query), hidden_below(self._hider, "grep", self.workspace, path)
         with contextlib.ExitStack() as stack:
             if not stat.S_ISDIR(self.workspace.stat(path).st_mode):
