@@ -420,7 +420,7 @@ def _code(house: House, missing: list[tuple[str, str]], closers: list[Callable[[
     ground = house.ground
     return code_tools(
         house.registry, ground.state, audit=ground.audit, approvals=ground.approvals, flow=house.flow, missing=missing,
-        closers=closers,
+        closers=closers, ends=ground.ends,
     )  # fmt: skip
 
 

@@ -300,6 +300,21 @@ async def test_a_session_that_comes_back_under_another_id_goes_on(folder: Path, 
         assert elsewhere.error_kind == "pending"
 
 
+async def test_a_new_session_goes_on_with_the_script_of_one_that_is_over(folder: Path) -> None:
+    code = "await exec_(command='echo 1 >> log')\n" + DELETES
+    async with opened(folder) as box:
+        first, second, other = (replace(box.context, session_id=name) for name in ("one", "two", "three"))
+        (request,) = (await box.call("run_code", {"code": code}, first)).meta["approvals"]
+        box.session("another").end()
+        assert (await box.call("run_code", {"code": code}, other)).meta["approvals"] != [request], "it may come back"
+        box.session("one").end()
+        assert (await box.call("run_code", {"code": code}, second)).meta["approvals"] == [request]
+        box.session("two").end()
+        box.approvals.resolve(request, True, approver="ann")
+        assert "deleted" in (await box.call("run_code", {"code": code}, replace(first, session_id="four"))).for_llm
+    assert (folder / "work" / "log").read_text() == "1\n" * 2
+
+
 async def test_a_session_goes_on_with_its_script_whoever_calls_it_there(folder: Path) -> None:
     code = "await exec_(command='echo 1 >> log')\n" + DELETES
     async with opened(folder) as box:

@@ -38,8 +38,10 @@ def code_tools(
     flow: LabelFlow,
     missing: list[tuple[str, str]],
     closers: list[Callable[[], object]],
+    ends: list[Callable[[str | None], object]],
 ) -> list[Tool]:
-    """Return `run_code` for the tools of a registry; nothing without the interpreter, which then is in `missing`."""
+    """Return `run_code` for the tools of a registry; nothing without the interpreter, which then is in `missing`.
+    `ends` gets what is to be done at the end of a session."""
     binary = next(packaged("monty"), None)
     why = why_missing("pydantic_monty", extra="code") or (None if binary else "the program `monty` is not installed")
     if why is not None or binary is None:
@@ -53,5 +55,6 @@ def code_tools(
 
     interpreter, store = MontyInterpreter(binary), ScriptStore(state)
     closers += [interpreter.close, store.close]
+    ends.append(store.end_session)
     inherit = functools.partial(flow.inherit, elsewhere=True)
     return [RunCodeTool(ScriptServices(registry, interpreter, store, began, approvals.get, inherit, audit.flush))]

@@ -77,6 +77,7 @@ class ScriptStore(RecordPart):
         super().__init__(state.record, part="scripts", steps=STEPS)
         self._folder = state.path / "scripts"
         self._process = this_process(secrets.token_hex(4))
+        self._waiting: dict[str, str | None] = {}  # key → session, of what was stored here
 
     def take(self, script: str, session: str, caller: str) -> HeldScript:
         """Take the lock of a session's script. Raises ToolError if it runs already."""
@@ -105,8 +106,8 @@ class ScriptStore(RecordPart):
 
     def key_of(self, script: str, session: str, caller: str) -> str:
         """Return the key of a session's script, whoever calls it there: a chat, a job and a terminal go on with one
-        session. A session without a state of it goes on with that of another session of the same caller whose process
-        has ended: that one cannot come back."""
+        session. A session without a state of it goes on with that of another session of the same caller that is
+        over, or whose process has ended: that one cannot come back."""
         own = f"{script}-{session}"
         rows = self._run(
             "SELECT * FROM script WHERE number = ? AND key >= ? AND key < ? ORDER BY time DESC",
@@ -116,7 +117,7 @@ class ScriptStore(RecordPart):
             return own
         for row in filter(self._is_signed, rows):
             state = json.loads(row["body"])
-            if state["caller"] == caller and has_ended(state["holder"]):
+            if state["caller"] == caller and (state["holder"] is None or has_ended(state["holder"])):
                 return row["key"]
         return own
 
@@ -151,6 +152,7 @@ class ScriptStore(RecordPart):
             )  # fmt: skip
             for number, result in results.items():
                 self._insert(key, state.run, number, result)
+        self._waiting[key] = ctx.session_id
 
     def add_result(self, key: str, run: str, number: int, result: Any) -> None:
         """Store the result of one call."""
@@ -159,7 +161,20 @@ class ScriptStore(RecordPart):
 
     def delete(self, key: str) -> None:
         """Remove a script that has ended."""
+        self._waiting.pop(key, None)
         self._run("DELETE FROM script WHERE key = ?", key)
+
+    def end_session(self, session_id: str | None) -> None:
+        """Let the next session of the same caller go on with the scripts of one that is over."""
+        for key in [key for key, session in tuple(self._waiting.items()) if session == session_id]:
+            del self._waiting[key]
+            rows = self._run("SELECT * FROM script WHERE key = ? AND number = ?", key, _STATE)
+            for row in filter(self._is_signed, rows):
+                state = json.loads(row["body"])
+                if state["holder"] == self._process:
+                    with self._transaction():
+                        self._run("DELETE FROM script WHERE key = ? AND number = ?", key, _STATE)
+                        self._insert(key, row["run"], _STATE, {**state, "holder": None})
 
     def forget(self, run: str) -> None:
         """Remove the script that the call with this id began: its session was taken back to before it."""
