@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.boundary import staged_file
 from toolcrib.boundary.mount_points import Mount
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolError
@@ -558,6 +559,21 @@ def test_what_something_is_mounted_in_is_not_moved(room, monkeypatch):
     assert (room.root / "d" / "mounted").is_dir()
     assert not room.journal.changes()
     room.journal.move_to_trash("d-other", "2")
+
+
+def test_a_program_that_removes_temporary_files_takes_no_undo_away(room, monkeypatch):
+    swapped = staged_file.rename_exchange
+
+    def swap_and_lose(temp, name, *folders):
+        swapped(temp, name, *folders)
+        os.unlink(temp, dir_fd=folders[0])
+
+    (room.root / "f").write_bytes(b"before")
+    monkeypatch.setattr(staged_file, "rename_exchange", swap_and_lose)
+    room.journal.write("f", b"after", call_id="1")
+    assert (room.root / "f").read_bytes() == b"after"
+    undo(room.journal, "1")
+    assert (room.root / "f").read_bytes() == b"before"
 
 
 def test_large_changes_and_many_short_processes_are_cleaned_too(room, monkeypatch):

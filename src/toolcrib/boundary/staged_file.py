@@ -64,7 +64,7 @@ class Staged:
             os.rename(self.temp, self.name, src_dir_fd=self.dir_fd, dst_dir_fd=self.dir_fd)
             self.temp = None
             return
-        if out == identity(before):
+        if out is None or out == identity(before):
             return
         expected = self.identity
         while True:
@@ -74,15 +74,17 @@ class Staged:
             except OSError:
                 self.temp = None  # what came out keeps the temporary name
                 raise
-            if out == expected:
+            if out is None or out == expected:
                 raise ChangedMeanwhile(f"{self.place.shown} has changed since you read it; read it again")
             expected = put  # it was saved once more: the newest belongs there
 
-    def _swap(self) -> Identity:
-        """Swap the temporary name with that of the file. Return the identity of what came out."""
+    def _swap(self) -> Identity | None:
+        """Swap the temporary name with that of the file. Return the identity of what came out; None if another program
+        has removed it by now."""
         assert self.temp is not None
         rename_exchange(self.temp, self.name, self.dir_fd, self.dir_fd)
-        return identity(os.lstat(self.temp, dir_fd=self.dir_fd))
+        out = entry(self.dir_fd, self.temp)
+        return None if out is None else identity(out)
 
     def abort(self) -> None:
         """Remove what has the temporary name: new content that was not committed, or the old one. Safe to call at any
