@@ -70,6 +70,7 @@ SHOWS = [
     "grep -r x --exclude-dir=cfg cfg/*", "grep x --exclude-dir='*' cfg/*", "diff -x '*' cfg/* src/a.py",  # given
     "for f in *; do grep -r --exclude=$f x .; done", "grep x --exclude=.env **/*",
     "rg -g '#x' x", "rg -g ' ' x", "rg --iglob '#' x", "rg -g 'prod.env ' x", "rg -g '*.env ' x",  # comments, blanks
+    "rg -g '~*' x", "grep -r --include='a b' x .", "rg -g '@(a)' x", "grep -r --include='^*' x .",  # in doubt: all
     "rg -g=*.p* x", "rg -g='!a.py' x", "rg -uug=#x x", "rg -g= x",
 ]  # fmt: skip
 SHOWS_NONE = [

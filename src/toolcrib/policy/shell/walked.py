@@ -7,7 +7,6 @@ leaves out itself (`--exclude`, hidden files of `rg`, `-name`) counts only as fa
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -77,7 +76,7 @@ def _finding(command: Command, found: list[str], place: CommandPlace) -> Finding
         option = "-g {}" if command.program == "rg" else "--exclude={}"
         mark = "!" if command.program == "rg" else ""
         how = " ".join(option.format(shlex.quote(mark + name)) for name in names) + ", or git grep"
-        if len(names) > _SHOWN or not all(name.isprintable() for name in names):
+        if len(names) > _SHOWN or not all(_PLAIN.fullmatch(name) for name in names):
             how = "git grep"
     why = sensitive_by(found[0])
     reason = why.reason if why is not None else "it holds a password"
@@ -181,8 +180,6 @@ def _searched(call: SortedWords) -> Callable[[str, str], bool]:
     hidden = loose > 1 or call.has("--hidden", "-.")
     git = loose == 0 and not call.has("--no-ignore", "--no-ignore-vcs")
     typed, globs = call.has("-t", "--type"), [*_globs(call, "-g", "--glob"), *_globs(call, "--iglob")]
-    globs = [each and each.removeprefix("=").rstrip() for each in globs]  # as ripgrep does: `-g=x`
-    globs = [each for each in globs if each is None or (each and each[0] != "#")]  # a comment to it
     only = any(each is None or not each.startswith("!") for each in globs)
 
     def reads(path: str, root: str) -> bool:
@@ -239,21 +236,20 @@ def _text(word: Word) -> str | None:
     return None if word.many or len(known) < len(word.parts) else "".join(known)
 
 
-_BRACES = lazy_regex(r"([^{}]*)\{([^{}]*)\}([^{}]*)")
+# Patterns that all programs read alike. Others may be comments, options, classes, or have blanks that are left out.
+_PLAIN = lazy_regex(r"[\w./*-]+")
+_BRACES = lazy_regex(r"([\w./*-]*)\{([\w.,*-]+)\}([\w.*-]*)")
 
 
 def _perhaps(pattern: str | None, name: str) -> bool:
     """Return whether a pattern may match a name; None is one that is not known."""
-    if pattern is None:
+    braces = _BRACES.fullmatch(pattern or "")
+    if pattern is None or not (braces or _PLAIN.fullmatch(pattern)):
         return True
-    above, _, pattern = pattern.rpartition("/")
-    if not {*above}.isdisjoint("[{"):  # the slash may be one of the characters or alternatives
-        return True
-    pattern = pattern.replace("**", "*") or "*"
-    braces = _BRACES.fullmatch(pattern)
     each = [braces[1] + text + braces[3] for text in braces[2].split(",")] if braces else [pattern]
-    return any(fnmatchcase(name.casefold(), re.sub(r"[\[\\{?].*", "*", one.casefold())) for one in each)
+    return any(fnmatchcase(name.casefold(), one.rpartition("/")[2].casefold() or "*") for one in each)
 
 
 def _certainly(pattern: str | None, name: str) -> bool:
-    return pattern is not None and {*pattern}.isdisjoint("/[{\\?") and fnmatchcase(name, pattern)
+    plain = pattern is not None and "/" not in pattern and _PLAIN.fullmatch(pattern) is not None
+    return plain and fnmatchcase(name, pattern or "")
