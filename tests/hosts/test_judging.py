@@ -358,6 +358,9 @@ async def test_what_gemini_searches_where_git_reads_the_search_in_another_way(ho
         assert await host.decides("grep_search", {"pattern": pattern}) == "allow", pattern
     for pattern in ("--include=.env", "-f.env"):
         assert await host.decides("grep_search", {"pattern": pattern, "include_pattern": "*.py"}) == "deny", pattern
+    (host.work / ".gitignore").write_text("private/\n")
+    (host.work / ".ignore").write_text(".env\n")  # which git does not know
+    assert await host.decides("grep_search", {"pattern": "KEY"}) == "deny"
 
 
 @pytest.mark.parametrize("host", ["claude", "gemini", "copilot"], indirect=True)

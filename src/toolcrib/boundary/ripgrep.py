@@ -48,6 +48,7 @@ class Query:
     context: int = 0
     hidden: bool = False
     no_ignore: bool = False
+    no_ignore_dot: bool = False
     require_git: bool = False
     in_order: bool = False
     stdin: bool = False
@@ -75,6 +76,8 @@ def arguments(query: Query, filter_file: str | None = None) -> list[str]:
         found.append("--hidden")
     if query.no_ignore:
         found.append("--no-ignore")
+    if query.no_ignore_dot:
+        found.append("--no-ignore-dot")
     if query.in_order:
         found.append("--sort=path")
     if query.type:

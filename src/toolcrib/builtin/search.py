@@ -234,12 +234,15 @@ class SearchTools:
             haystack = self._directory(path, stack)
             real = self.workspace.name_of(haystack.directory) or self.workspace.real(path)
             real = os.path.normpath(os.path.join(self.workspace.root, real))  # some names mean secrets by their folder
-            with self._search(query, haystack, ctx) as answer:
-                for name in (os.fsdecode(name) for names in answer.names() for name in names):
-                    if meant is not None and not meant(name):
-                        continue
-                    if sensitive_by(f"{real}/{name}") is not None or (hides is not None and hides(name)):
-                        return shown_path(self.workspace.relative(path), name)
+            for look in (
+                [query] if no_ignore else [query, replace(query, no_ignore_dot=True)]
+            ):  # as git, which Gemini uses
+                with self._search(look, haystack, ctx) as answer:
+                    for name in (os.fsdecode(name) for names in answer.names() for name in names):
+                        if meant is not None and not meant(name):
+                            continue
+                        if sensitive_by(f"{real}/{name}") is not None or (hides is not None and hides(name)):
+                            return shown_path(self.workspace.relative(path), name)
         return None
 
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
