@@ -196,7 +196,7 @@ class Limit2(Limit):
 
 
 class LimitBwrap(Limit):
-    "bubblewrap itself, with the mounts and the filter of our sandbox"
+    "bubblewrap itself, with the mounts and the filter of our sandbox, and the command line of `exec`"
 
     VENV = "ours"
 
@@ -205,9 +205,10 @@ class LimitBwrap(Limit):
 
         from toolcrib.boundary.environment import command_environment
         from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+        from toolcrib.builtin.shell import default_shell
 
         walls = select_sandbox(SandboxSettings(), Path(HOME))
-        self.spawn = walls.wrap(["/bin/true"], cwd=Path(HOME), env=command_environment(), timeout=60)
+        self.spawn = walls.wrap([default_shell(), "-c", "true"], cwd=Path(HOME), env=command_environment(), timeout=60)
         self.argv = list(self.spawn.argv)
         for name in ("--json-status-fd", "--block-fd"):  # the handshake with our process
             place = self.argv.index(name)
