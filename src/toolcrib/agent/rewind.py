@@ -6,10 +6,10 @@ from contextlib import closing
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from ..builtin.code.stored_scripts import ScriptStore
 from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
+from ..core.wings import has_wing
 from ..record.journal import Journal
 from ..record.undoing import undo
 from .history import ModelTurn, run_id_of
@@ -56,8 +56,7 @@ def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewou
             tool = box.registry.find(call.name)
             if tool is None or tool.makes_calls or tool.forward is not None:
                 _take_back_calls_of(box, inner_id(run_id, ""), done)
-                with closing(ScriptStore(box.state)) as scripts:
-                    scripts.forget(run_id)  # else the same script, called again, goes on behind what is taken back
+                _forget_script(box, run_id)
             rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
             ran = any(row["kind"] == "intent" or row["outcome"] == "ok" for row in rows)
             if ran and not subagents and not (tool is not None and tool.is_read_only):
@@ -70,6 +69,15 @@ def _take_back_calls_of(box: Toolbox, script: str, done: Rewound) -> None:
     for call_id, name in reversed({each["call_id"]: each["tool"] for each in rows}.items()):
         if call_id.startswith(script):
             _take_back(box.journal, name, call_id, done)
+
+
+def _forget_script(box: Toolbox, run_id: str) -> None:
+    """Forget where a script waits: called again, it would go on behind what is taken back."""
+    if has_wing("code"):
+        from ..builtin.code.stored_scripts import ScriptStore
+
+        with closing(ScriptStore(box.state)) as scripts:
+            scripts.forget(run_id)
 
 
 def _take_back(journal: Journal, tool: str, run_id: str, done: Rewound) -> None:
