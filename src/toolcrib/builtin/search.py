@@ -234,9 +234,8 @@ class SearchTools:
             haystack = self._directory(path, stack)
             real = self.workspace.name_of(haystack.directory) or self.workspace.real(path)
             real = os.path.normpath(os.path.join(self.workspace.root, real))  # some names mean secrets by their folder
-            for look in (
-                [query] if no_ignore else [query, replace(query, no_ignore_dot=True)]
-            ):  # as git, which Gemini uses
+            # git, with which Gemini CLI searches, reads no .ignore
+            for look in [query] if no_ignore else [query, replace(query, no_ignore_dot=True)]:
                 with self._search(look, haystack, ctx) as answer:
                     for name in (os.fsdecode(name) for names in answer.names() for name in names):
                         if meant is not None and not meant(name):

@@ -44,7 +44,8 @@ _RULE = "sandbox.effects"
 _PROBE_SECONDS = 20.0
 _FEW_PATHS = 10
 _MAX_TOLD = MAX_CHARACTERS * 2 // 3
-_ANSWERS = ("pending", "approved", "denied")
+_ANSWERED = ("approved", "denied")
+_ASKED = ("pending", *_ANSWERED)
 
 
 class LayeredCommands:
@@ -200,13 +201,13 @@ class LayeredCommands:
         if not self.needs_review():
             return None
         key = key_of(ctx, command)
-        name = self._asked.get(key) or self._stored(key, _ANSWERS[ctx.channel == "cli" :])
+        name = self._asked.get(key) or self._stored(key, _ANSWERED if ctx.channel == "cli" else _ASKED)
         if name is None:
             return None
         try:
             held = self.layers.get(name)
             answer = self._answer(held.approval_id)
-            if held.state == "held" and answer in _ANSWERS:
+            if held.state == "held" and answer in _ASKED:
                 return CommandOutcome(["(the command ran before)"], undo="", waiting=held)
             if held.state == "held":  # not answered in time
                 self.layers.discard(held.id)

@@ -117,7 +117,7 @@ class ScriptStore(RecordPart):
             return own
         for row in filter(self._is_signed, rows):
             state = json.loads(row["body"])
-            if state["caller"] == caller and (state["holder"] is None or has_ended(state["holder"])):
+            if state.get("caller") == caller and (state["holder"] is None or has_ended(state["holder"])):
                 return row["key"]
         return own
 

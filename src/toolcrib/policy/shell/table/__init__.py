@@ -34,14 +34,13 @@ def _after(before: Handler, own: Handler) -> Handler:
 
 def lookup(name: str) -> Program | None:
     """Return what is known of a program with this plain name, which may have a version or a kind (`python3.12`,
-    `gcc-13`, `mkfs.ext4`); or None. Of those that only read just pip and diff3 have one: `test2` is a program of its
-    own."""
+    `gcc-13`, `mkfs.ext4`); or None. Of those that only read just pip has one: `test2` is a program of its own."""
     table = _table()
     found = table.get(name)
     if found is None and (name[-1:].isdigit() or "." in name):
         plain = name.rstrip("0123456789.").rstrip("-")
         found = table.get(plain) or table.get(name.partition(".")[0] + ".*")
-        return None if found is not None and found.closed and plain != "pip" and name != "diff3" else found
+        return None if found is not None and found.closed and plain != "pip" else found
     return found
 
 

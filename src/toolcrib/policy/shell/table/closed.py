@@ -46,6 +46,7 @@ cmp | read* | -bls -n= -i= --bytes= --quiet --verbose
 diff | read* | -aAbBcdeEfimnNpqrstTuvwXyZ3 -U= -C= -W= -I=* -x=* -F= -L=* --unified? --context? --color? \
   --label=* --exclude=* --brief --recursive --new-file --side-by-side --suppress-common-lines --ignore-all-space \
   --ignore-space-change --ignore-blank-lines --ignore-case --text --minimal --no-dereference | harmful permutes
+diff3 | read* | -aAeEimTxX3 -L=* | harmful
 sort gsort | read* | -bcCdfghiMmnrRsuVz -k=* -t= -S= --key=* --field-separator= --reverse --numeric-sort --unique \
   --human-numeric-sort --version-sort --ignore-case --check? --stable --sort= | harmful
 uniq | read write | -# -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-case --skip-fields= --skip-chars= | \
