@@ -13,6 +13,7 @@ NOW = re.compile(r"^## ([^\n]+ columns)\n\nNow:\n\n```text\n(.*?)\n```", re.MULT
 PRINTED = re.compile(r"^--- ([^\n]+ columns)\n\n(.*?)\n\n(?=---|\Z)", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_each_screen_is_as_on_the_page(forked_python: str) -> None:
     page = (ROOT / "docs" / "approval-screens.md").read_text()

@@ -176,6 +176,7 @@ def test_settings_that_are_too_large_to_be_read_let_nothing_be_changed(
     assert not (person.ws / "fsm").exists()
 
 
+@pytest.mark.slow
 def test_settings_that_name_too_much_to_look_at_let_nothing_be_changed(person: Person) -> None:
     config, before = person.ws / ".git" / "config", (person.ws / ".git" / "config").read_text()
     config.write_text(before + "[x]\n\tcommand = ./same y\n" * 4_000)

@@ -14,6 +14,7 @@ from toolcrib.cli.demo import Demo
 from .conftest import Cli
 
 
+@pytest.mark.slow
 def test_demo(cli: Cli) -> None:
     done = cli("demo", code=None)
     assert done.returncode == 0, done.stdout + done.stderr

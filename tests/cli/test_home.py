@@ -46,7 +46,9 @@ def home(cli: Cli) -> Cli:
     return replace(cli, work=cli.home)
 
 
-@pytest.mark.parametrize("where", ["home", "home's parent", "/"])
+@pytest.mark.parametrize(
+    "where", ["home", pytest.param("home's parent", marks=pytest.mark.slow), pytest.param("/", marks=pytest.mark.slow)]
+)
 def test_every_command_works(cli: Cli, where: str) -> None:
     at = replace(cli, work={"home": cli.home, "home's parent": cli.home.parent, "/": Path("/")}[where])
     (cli.home / "a.txt").write_text("hello\n")

@@ -336,7 +336,7 @@ def own_binds(argv: Sequence[str]) -> int:
     return sum(each in ("--bind", "--ro-bind") for each in argv)
 
 
-@pytest.mark.parametrize("helped", [True, False])
+@pytest.mark.parametrize("helped", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_of_very_many_repositories_the_last_is_as_safe_as_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helped: bool
 ) -> None:

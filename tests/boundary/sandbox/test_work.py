@@ -81,6 +81,7 @@ async def test_virtual_environment_in_a_folder_below(tmp_path: Path) -> None:
     assert result.stdout.excerpt().text == "2\n", result.stderr.excerpt().text
 
 
+@pytest.mark.slow
 async def test_pip_offline(tmp_path: Path) -> None:
     base = os.path.realpath(sys.executable)
     if subprocess.run([base, "-m", "pip", "--version"], capture_output=True).returncode:
