@@ -76,6 +76,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Leave what needs Postgres to the slow suite: its start takes seconds, and many machines have none."""
+    given = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    needs = any("postgres" in each for each in getattr(item, "fixturenames", ()))
+    if needs or any(isinstance(each, str) and each == "postgres" for each in given):
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(trylast=True)  # when the others are left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give a slow test longer before it counts as hanging, unless it says how long itself. What takes long comes first,

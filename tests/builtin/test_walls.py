@@ -445,7 +445,9 @@ async def test_no_new_file_is_made_where_a_rule_forbids_it(ruled: OpenToolbox, c
 
 
 @pytest.mark.parametrize("target", ["../outside", "nowhere", "/etc/passwd", ".env", "/usr", "a.txt", "notes"])
-@pytest.mark.parametrize("name", [".env", "id_rsa", "denied"])
+@pytest.mark.parametrize(
+    "name", [".env", *(pytest.param(each, marks=pytest.mark.slow) for each in ("id_rsa", "denied"))]
+)
 async def test_a_link_with_the_name_of_a_secret_hides_what_it_leads_to_and_stops_nothing(
     ruled: OpenToolbox, target: str, name: str
 ) -> None:
