@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -379,42 +380,40 @@ async def test_a_reply_is_bounded(what: str, monkeypatch: pytest.MonkeyPatch) ->
             await ask(model(server))
 
 
+@contextlib.contextmanager
+def other_work() -> Generator[list[int]]:
+    """Work beside a block; yields how often it had a turn, as the only number of a list."""
+    turns = [0]
+
+    async def other() -> None:
+        while True:
+            await asyncio.sleep(0)
+            turns[0] += 1
+
+    work = asyncio.create_task(other())
+    try:
+        yield turns
+    finally:
+        work.cancel()
+
+
 async def test_a_reply_that_unpacks_to_much_does_not_hold_up_other_work() -> None:
     events = chat_reply()
     delta = data({"choices": [{"index": 0, "delta": {"content": "x" * 100}, "finish_reason": None}]})
     packed = gzip.compress(delta * 20_000 + b"".join(events))
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
     async with provider(Answer(headers={"content-encoding": "gzip"}, body=packed)) as server:
-        work = asyncio.create_task(other())
-        text = "".join(each.text for each in await ask(model(server)) if isinstance(each, TextDelta))
-        work.cancel()
+        with other_work() as turns:
+            text = "".join(each.text for each in await ask(model(server)) if isinstance(each, TextDelta))
     assert len(text) > 2_000_000
-    assert turns > 300
+    assert turns[0] > 300
 
 
 async def test_lines_without_events_do_not_hold_up_other_work() -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
     async def chunks() -> AsyncIterator[bytes]:
         yield (b"x" * 31 + b"\n") * 65_536  # 2 MiB at once, as a compressed reply may unpack to
 
     asked = model_of("chat:m", ModelPlace(GuardSettings(), "http://127.0.0.1:9/v1", 5.0, {}))
-    work = asyncio.create_task(other())
-    with pytest.raises(ModelError):
+    with other_work() as turns, pytest.raises(ModelError):
         async for _ in cast("Any", asked)._events(chunks(), cast("Any", asked)._wire.decoder()):
             pass
-    work.cancel()
-    assert turns > 10
+    assert turns[0] > 10

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..core.text import lazy_regex
 from .descriptors import unreadable
 from .own_files import beginning_of
 from .real_path import real_path
@@ -24,8 +25,8 @@ _MODULES = ".gitmodules"  # editors run git in the folders that it names, too
 _MAX_MODULES = 1 << 18  # bytes: some thousands of names, each of which is looked for
 _MAX_BLOCKS = 1_000
 _MAX_PATH = 4096  # bytes: a longer name leads nowhere
-_STRAY_INSIDE = re.compile(rb"/\.(\.|[gG][iI][tT])[/\0]")  # as the bytes of names are, except in version 4
-_STRAY = re.compile(rb"^/|(^|/)(\.\.|\.git)(/|$)", re.IGNORECASE)
+_STRAY_INSIDE = lazy_regex(rb"/\.(\.|[gG][iI][tT])[/\0]")  # as the bytes of names are, except in version 4
+_STRAY = lazy_regex(rb"^/|(^|/)(\.\.|\.git)(/|$)", re.IGNORECASE)
 SETTLED_NS = 5_000_000_000
 """What changed less long ago may change again and have the same time (ns)."""
 

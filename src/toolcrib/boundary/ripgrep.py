@@ -32,7 +32,8 @@ class Query:
     """A query: the text to search for beneath a directory, or in stdin.
 
     `include` and `exclude` are glob patterns relative to the directory (see globs.normalize). With `require_git` a
-    .gitignore counts only in its repository, and not in one below it, as for ripgrep by itself. `in_order` searches in
+    .gitignore counts only in its repository, and not in one below it, as for ripgrep by itself; with `no_ignore_dot` an
+    .ignore does not count, as for git. `in_order` searches in
     the order of paths, which is slower. All modes answer with records: NUL ends a path; in `names` and `files` a record
     is the path alone, in `count` a number and a line feed follow, in `lines` `LINE:COLUMN:text` for a match or
     `LINE-text` for context.

@@ -251,5 +251,7 @@ def _perhaps(pattern: str | None, name: str) -> bool:
 
 
 def _certainly(pattern: str | None, name: str) -> bool:
-    plain = pattern is not None and "/" not in pattern and _PLAIN.fullmatch(pattern) is not None
-    return plain and fnmatchcase(name, pattern or "")
+    """Return whether a pattern matches a name, whatever program reads it."""
+    if pattern is None or "/" in pattern or not _PLAIN.fullmatch(pattern):
+        return False
+    return fnmatchcase(name, pattern)
